@@ -53,6 +53,8 @@ const (
 	I32  = num.I32
 	E4M3 = num.E4M3
 	E5M2 = num.E5M2
+	I8   = num.I8
+	I64  = num.I64
 )
 
 // Open returns a queue on a device by name: auto for the best one that this machine has,
@@ -82,6 +84,11 @@ func New(q *Queue, d DType, shape ...int) (*Tensor, error) {
 // FromFloat32 returns a tensor of values, each rounded to d, on the device of q.
 func FromFloat32(q *Queue, d DType, values []float32, shape ...int) (*Tensor, error) {
 	return tensor.FromFloat32(q.Device(), d, values, shape...)
+}
+
+// FromInts returns a tensor of integers, of type int8, int32 or int64, on the device of q.
+func FromInts[T int8 | int32 | int64](q *Queue, values []T, shape ...int) (*Tensor, error) {
+	return tensor.FromInts(q.Device(), values, shape...)
 }
 
 // FromInt32 returns a tensor of indices or labels on the device of q.

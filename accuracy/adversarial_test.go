@@ -264,7 +264,7 @@ func eachHostile(g *gen.Generator, cases int, o *op.Operation, d *def.Definition
 // Every closed form on hostile data, held to the truth and to the radius.
 func TestHostileData(t *testing.T) {
 	for _, o := range all.Operations {
-		if len(o.Data) == 0 {
+		if len(o.Data) == 0 || o.Definitions[0].DTypes(num.I64) != nil { // integers have no error
 			continue
 		}
 		var sum tally

@@ -14,6 +14,9 @@ import (
 func TestStableAdmitsDefinitions(t *testing.T) {
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
+			if d.Ring.IsExact() {
+				continue // one result is right
+			}
 			judged, unknown := 0, 0
 			eachHostile(gen.New(t.Name()+d.Name), testlevel.Pick(hostileCases/10, hostileCases), o, d, func(run *Run, _ bool) bool {
 				s, err := truth.EncloseStable(d, run.Operands, truth.StableOptions{Params: run.Data.Params})

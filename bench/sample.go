@@ -155,7 +155,7 @@ func (s *Sample) restrict() {
 
 func pickRows(a num.Array, rows []int) num.Array {
 	b := num.NewArray(a.DType, len(rows), a.Cols)
-	trial.FillBits(b, func(k, c int) uint32 { return a.Bits(rows[k], c) })
+	trial.FillBits(b, func(k, c int) uint64 { return a.Bits64(rows[k], c) })
 	return b
 }
 
@@ -181,23 +181,23 @@ func (s *Sample) pickMatrices(i int) num.Array {
 			to.Batch.Append(1, rows*cols)
 		}
 	}
-	trial.FillBits(to, func(r, c int) uint32 {
+	trial.FillBits(to, func(r, c int) uint64 {
 		row := s.Rows[r/rows]
 		m := from.Matrix(row / perMatrix)
 		switch {
 		case isLeft && s.d.TransposeLeft:
-			return m.Bits(r%rows, row%perMatrix)
+			return m.Bits64(r%rows, row%perMatrix)
 		case isLeft || i == 2:
-			return m.Bits(row%perMatrix, c)
+			return m.Bits64(row%perMatrix, c)
 		}
-		return m.Bits(r%rows, c)
+		return m.Bits64(r%rows, c)
 	})
 	return to
 }
 
 func pickColumns(a num.Array, columns []int) num.Array {
 	b := num.NewArray(a.DType, a.Rows, len(columns))
-	trial.FillBits(b, func(r, k int) uint32 { return a.Bits(r, columns[k]) })
+	trial.FillBits(b, func(r, k int) uint64 { return a.Bits64(r, columns[k]) })
 	return b
 }
 

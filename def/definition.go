@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -51,6 +52,9 @@ type Definition struct {
 	// row and one for each column of the result; "" for none.
 	RowScale, ColScale string
 
+	// Contractions: in what numbers products are summed.
+	Ring Ring
+
 	// Contractions and scatter-adds: the result's old value is the first term.
 	Accumulate bool
 
@@ -80,9 +84,10 @@ type Operand struct {
 	Except  string // parameter naming one more index that is allowed, or ""
 }
 
-// IsInt reports whether the operand holds int32. All others hold floats.
+// IsInt reports whether the operand holds integers of one format. All others hold floats, or
+// are stored like another operand.
 func (o *Operand) IsInt() bool {
-	return o.DTypes.Like == "" && len(o.DTypes.Allowed) == 1 && o.DTypes.Allowed[0] == num.I32
+	return o.DTypes.Like == "" && len(o.DTypes.Allowed) == 1 && o.DTypes.Allowed[0].IsInteger()
 }
 
 // Rule says in which formats an operand may be stored: in that of operand Like, or in one
@@ -232,7 +237,9 @@ func (d *Definition) seal() (*Definition, error) {
 // the operand's values, or a cycle of operands stored like each other.
 func (d *Definition) checkRule(o Operand) error {
 	switch isInt := d.storesInt(o); {
-	case o.IsIndex || isInt && o.IsInt():
+	case o.IsIndex || isInt && o.DTypes.Like == "" && slices.Equal(o.DTypes.Allowed, []num.DType{num.I32}):
+		return nil
+	case d.Ring.IsExact(): // rules has made the formats
 		return nil
 	case isInt:
 		return fmt.Errorf("output %s holds int32, which are stored in %s alone, got rule %q", o.Name, num.I32, o.DTypes)

@@ -157,12 +157,15 @@ func (d *Definition) formatsAfter(i int, chosen []num.DType) []num.DType {
 }
 
 // Format returns the format that names a choice: that of the first operand whose own rule
-// allows several, or binary32 if there is none.
+// allows several; if there is none, that of the factors in a ring, and else binary32.
 func (d *Definition) Format(choice []num.DType) num.DType {
 	for i := range d.Operands {
 		if o := &d.Operands[i]; o.DTypes.Like == "" && len(o.DTypes.Allowed) > 1 {
 			return choice[i]
 		}
+	}
+	if d.Ring.IsExact() {
+		return choice[0]
 	}
 	return num.F32
 }

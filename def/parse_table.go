@@ -13,6 +13,7 @@ import (
 func (p *parser) table() (*Definition, error) {
 	header := p.places[""]
 	var rest []textLine
+	var ring Ring
 	for l := p.next(); l != nil; l = p.next() {
 		var err error
 		switch {
@@ -23,12 +24,13 @@ func (p *parser) table() (*Definition, error) {
 			err = p.prose(l)
 		default:
 			rest = append(rest, *l)
+			ring = ringIn(l.raw)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	d, err := p.buildTable(header)
+	d, err := p.buildTable(header, ring)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +75,7 @@ func (p *parser) tableOperand(l *textLine) error {
 	return nil
 }
 
-func (p *parser) buildTable(header token) (*Definition, error) {
+func (p *parser) buildTable(header token, ring Ring) (*Definition, error) {
 	d, ops := p.b.d, p.b.d.Operands
 	if n := len(ops); n < 3 || n > 3 && d.Kind != KindContraction || n > 6 {
 		return nil, header.errorf("a %s with %d operands, want 3", d.Kind, n)
@@ -96,7 +98,7 @@ func (p *parser) buildTable(header token) (*Definition, error) {
 		result := last(f.ResultDims)
 		f.TransposeLeft = len(result) == 2 && slices.Index(last(f.LeftDims), result[0]) == 1
 		f.TransposeRight = len(result) == 2 && slices.Index(last(f.RightDims), result[1]) == 0
-		if slices.ContainsFunc(ops[0].DTypes.Allowed, num.DType.IsFP8) {
+		if f.Ring = ring; ring.IsExact() || slices.ContainsFunc(ops[0].DTypes.Allowed, num.DType.IsFP8) {
 			f.Factors = ops[0].DTypes
 		}
 		for _, o := range ops[3:] {

@@ -22,10 +22,11 @@ type ContractionForm struct {
 	Accumulate                      bool // the old result is the first term
 	Groups                          Groups
 	Scales                          Scales
+	Ring                            Ring // in what numbers it sums; zero for binary32
 
 	// Factors says how the left operand may be stored, and the right one like it: AnyFloat if
 	// it is zero. The result is stored like them or in f32, or, if they take one byte each, in
-	// any float format.
+	// any float format. In a Ring, they are i8 or i64.
 	Factors Rule
 
 	Formula []string
@@ -34,7 +35,8 @@ type ContractionForm struct {
 
 // Scales names the f32 operands by which the sums of a product are multiplied: first by
 // Row, of which there is one for each row of the result, then by Col, one for each column.
-// Each product is rounded to binary32, and the last is stored. Either may be "", for none.
+// A sum in a Ring is rounded to binary32 first. Each product is rounded to binary32, and the
+// last is stored. Either may be "", for none.
 type Scales struct{ Row, Col string }
 
 // Groups describes a grouped product: one size is split into segments, and each segment
@@ -49,7 +51,8 @@ type Groups struct {
 }
 
 // Contraction builds a matrix product. Products are summed in ascending order of
-// the summed index; how each step rounds is the model that a lowering declares.
+// the summed index; how each step rounds is the model that a lowering declares. In a Ring
+// nothing is rounded, and the order makes no difference.
 func Contraction(name string, f ContractionForm) (*Definition, error) {
 	factors, results, err := f.rules()
 	if err != nil {
@@ -59,7 +62,7 @@ func Contraction(name string, f ContractionForm) (*Definition, error) {
 		Name: name, Kind: KindContraction,
 		TransposeLeft: f.TransposeLeft, TransposeRight: f.TransposeRight, Accumulate: f.Accumulate,
 		Group: f.Groups.Number, Grouped: f.Groups.Of, Offsets: f.Groups.Offsets,
-		RowScale: f.Scales.Row, ColScale: f.Scales.Col,
+		RowScale: f.Scales.Row, ColScale: f.Scales.Col, Ring: f.Ring,
 		formula: f.Formula, clauses: f.Clauses,
 		Operands: []Operand{
 			{Name: f.Left, Dims: f.LeftDims, DTypes: factors, IsIn: true},
@@ -81,6 +84,9 @@ func Contraction(name string, f ContractionForm) (*Definition, error) {
 
 // rules returns how the factors and the result may be stored.
 func (f *ContractionForm) rules() (factors, results Rule, err error) {
+	if f.Ring.IsExact() {
+		return f.Ring.rules(f)
+	}
 	if factors = f.Factors; factors.Like == "" && len(factors.Allowed) == 0 {
 		factors = AnyFloat
 	}

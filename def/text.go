@@ -131,7 +131,13 @@ func (d *Definition) printContraction(s *strings.Builder) {
 	}
 	sum := fmt.Sprintf("%s + sum over %s ascending of %s * %s", first,
 		strings.ToLower(d.SummedOver()), index(d.Operands[0]), index(d.Operands[1]))
+	if d.Ring.IsExact() {
+		sum = fmt.Sprintf("sum over %s of %s * %s %s", strings.ToLower(d.SummedOver()), index(d.Operands[0]), index(d.Operands[1]), d.Ring.text(d.Operands[0].DTypes.Allowed[0]))
+	}
 	if d.HasScales() {
+		if d.Ring.IsExact() {
+			sum += ", rounded to f32"
+		}
 		sum = "(" + sum + ")"
 		for _, scale := range []string{d.RowScale, d.ColScale} {
 			if scale != "" {

@@ -23,7 +23,7 @@ func (d *Definition) CheckUnchanged() error {
 // digest hashes everything that others read of the definition.
 func (d *Definition) digest() [sha256.Size]byte {
 	h := sha256.New()
-	fmt.Fprintln(h, d.Name, d.Kind, d.flat, d.TransposeLeft, d.TransposeRight, d.Group, d.Grouped, d.Offsets, d.RowScale, d.ColScale, d.Accumulate)
+	fmt.Fprintln(h, d.Name, d.Kind, d.flat, d.TransposeLeft, d.TransposeRight, d.Group, d.Grouped, d.Offsets, d.RowScale, d.ColScale, d.Ring, d.Accumulate)
 	for i := range d.Operands {
 		fmt.Fprintf(h, "%+v\n", d.Operands[i])
 	}

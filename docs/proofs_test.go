@@ -65,13 +65,13 @@ func theoriesOf(t *testing.T, folder string) (theories []theory) {
 		}
 		th := theory{path: below, title: head[1], text: paragraphs(head[2])}
 		hash := sha256.Sum256([]byte(source))
-		_, part, isListed := strings.Cut(list, "\n"+below+" "+hex.EncodeToString(hash[:])+"\n")
+		_, part, isListed := strings.Cut(list, "\n"+below+" "+hex.EncodeToString(hash[:]))
 		if !isListed {
 			t.Errorf("proofs/assumptions.txt was not made from proofs/%s as it is; scripts/prove --update makes it", below)
 		}
 		part, _, _ = strings.Cut(part, "\n\n")
 		assumed := map[string]string{}
-		for line := range strings.Lines(part) {
+		for line := range strings.Lines(strings.TrimSpace(part)) { // none of a file without theorems
 			name, what, _ := strings.Cut(strings.TrimSpace(line), ": ")
 			assumed[name] = what
 		}
@@ -91,6 +91,12 @@ func theoriesOf(t *testing.T, folder string) (theories []theory) {
 			}
 			delete(assumed, m[3])
 			th.theorems = append(th.theorems, x)
+		}
+		for part := range strings.SplitSeq(source, "\nSection ") {
+			part, _, _ = strings.Cut(part, "\nEnd ")
+			if _, after, ok := strings.Cut(part, "Hypothesis "); ok && theoremName.MatchString(after) {
+				t.Errorf("proofs/%s: a theorem stands after a hypothesis of its section; premises belong into the statement", below)
+			}
 		}
 		for name := range assumed {
 			t.Errorf("proofs/assumptions.txt has %s.%s, which proofs/%s states nowhere or without a comment", module, name, below)

@@ -77,7 +77,7 @@ func TestFunctions(t *testing.T) {
 					t.Fatal(err)
 				}
 				for c, v := range got {
-					if w := want[i].At(0, c); !trial.Values.Same(num.F32, math.Float32bits(v), math.Float32bits(w)) {
+					if w := want[i].At(0, c); !trial.Values.Same(num.F32, uint64(math.Float32bits(v)), uint64(math.Float32bits(w))) {
 						t.Errorf("%s(%v): got %v, want %v", o.Name, functionArguments[c], v, w)
 					}
 				}

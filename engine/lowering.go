@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -136,6 +135,8 @@ func (l *Lowering) Takes(d *def.Definition, dtypes []num.DType) error {
 	switch {
 	case d.Kind != def.KindContraction:
 		return nil
+	case d.Ring.IsExact() && l.IsBounded:
+		return fmt.Errorf("%s promises %s, and sums in %s are exact, want promise bits", l.Name, l.Promised(), d.Ring)
 	case l.Factors != nil && !slices.Contains(l.Factors, dtypes[0]):
 		return fmt.Errorf("%s multiplies %v, got %s", l.Name, l.Factors, dtypes[0])
 	}
@@ -170,9 +171,6 @@ type Renewer interface {
 
 	// Renew ends the process. The next launch starts another one.
 	Renew()
-
-	// StartTime returns how long the process took to start, so far as it is known.
-	StartTime() time.Duration
 }
 
 // IndexChecker is a Kernel that can itself reject indices out of range, where the host

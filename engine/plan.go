@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -109,7 +110,7 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 	var first error
 	for i := range candidates {
 		l := candidates[i]
-		if !q.allows(s, l, d, c) || l.Suits != nil && l.Suits(q.device, d, c) != nil || l.Yields != nil && l.Yields(d, c) {
+		if l.Factors != nil && !slices.Contains(l.Factors, c.Operands[0].DType) || !q.allows(s, l, d, c) || l.Suits != nil && l.Suits(q.device, d, c) != nil || l.Yields != nil && l.Yields(d, c) {
 			continue
 		}
 		p := q.planFor(d, s, l, c)

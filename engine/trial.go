@@ -128,11 +128,10 @@ func (p *Prepared) Choice() (*Choice, error) {
 	return &c, nil
 }
 
-// Renew renews the kernels compiled so far that are Renewers, if each takes at most so long
-// to start.
-func (t *Trial) Renew(most time.Duration) {
+// Renew renews the kernels compiled so far that are Renewers.
+func (t *Trial) Renew() {
 	for _, k := range t.kernels {
-		if r, ok := k.(Renewer); ok && r.StartTime() <= most {
+		if r, ok := k.(Renewer); ok {
 			r.Renew()
 		}
 	}

@@ -97,7 +97,7 @@ const (
 var (
 	Contracts = []Contract{ContractBits, ContractBounded}
 	Levels    = []string{"smoke", "quick", "full", "exhaustive", levelCase, levelCall}
-	DTypes    = []string{"f16", "bf16", "f32", "i32", "e4m3", "e5m2"}
+	DTypes    = []string{"f16", "bf16", "f32", "i32", "e4m3", "e5m2", "i8", "i64"}
 )
 
 const (

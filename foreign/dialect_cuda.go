@@ -14,6 +14,16 @@ import (
 	"tokitai/num"
 )
 
+// cudaLanguage is CUDA C++.
+var cudaLanguage = &language{
+	name: "cuda", title: "CUDA",
+	types: map[num.DType]string{num.F32: "float", num.F16: "__half", num.BF16: "__nv_bfloat16", num.I32: "int", num.E4M3: "unsigned char", num.E5M2: "unsigned char", num.I8: "signed char", num.I64: "long long"},
+	onGPU: cudaDialect{}, kinds: []string{"cuda"}, gpu: "cuda:0",
+	places:     "cuda:0, or without a GPU in the simulator, --device sim",
+	simHeaders: []compile.Header{{Name: "tokitai_cuda.h", Text: simHeader}},
+	simRewrite: func(text string) string { return text },
+}
+
 // cudaDialect compiles CUDA C++ for NVIDIA's GPUs, with NVRTC and the options that nvcc has
 // by default.
 type cudaDialect struct{}
@@ -22,8 +32,6 @@ type cudaDialect struct{}
 var nvrtcHeader string
 
 func (cudaDialect) check(string, string) error { return nil }
-
-func (cudaDialect) typeOf(t num.DType) string { return cxxTypes[t] }
 
 func (cudaDialect) include(formats []num.DType) string {
 	text := "#include \"tokitai_nvrtc.h\"\n"

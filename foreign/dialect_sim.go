@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	backendgpu "tokitai/backend/gpu"
@@ -12,8 +13,8 @@ import (
 	"tokitai/num"
 )
 
-// simDialect compiles CUDA C++ for the simulator, with the host's compiler.
-type simDialect struct{}
+// simDialect compiles a language for the simulator, with the host's compiler.
+type simDialect struct{ *language }
 
 //go:embed cuda/tokitai_cuda.h
 var simHeader string
@@ -21,13 +22,14 @@ var simHeader string
 //go:embed cuda/bounds.cc
 var simBounds string
 
-func (simDialect) check(file, text string) error { return checkSimulated(file, text) }
+func (d simDialect) check(file, text string) error { return checkSimulated(file, text, d.gpu) }
 
-func (simDialect) typeOf(t num.DType) string { return cxxTypes[t] }
+func (d simDialect) include([]num.DType) string { return including(d.simHeaders[0].Name) }
 
-func (simDialect) include([]num.DType) string { return "#include \"tokitai_cuda.h\"\n" }
+func (d simDialect) rewrite(text string) string { return forSimulator(d.simRewrite(text)) }
 
-func (simDialect) rewrite(text string) string { return forSimulator(text) }
+// including returns the line that includes a header.
+func including(header string) string { return fmt.Sprintf("#include %q\n", header) }
 
 // entries registers kernels under their names.
 func (simDialect) entries(names []string) string {
@@ -42,18 +44,18 @@ func (simDialect) entries(names []string) string {
 	return b.String()
 }
 
-// cudaHeaders are headers of CUDA whose content tokitai_cuda.h has.
+// cudaHeaders are headers of CUDA whose content the simulator's header has.
 var cudaHeaders = []string{"cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "cuda_fp16.h", "cuda_bf16.h", "device_launch_parameters.h",
 	"vector_types.h", "vector_functions.h", "math_constants.h", "math_functions.h", "device_functions.h", "helper_math.h"}
 
-func (simDialect) compile(_ *backendgpu.Device, s compile.Source, entries []string, _ []num.DType) (*compile.Program, []string, error) {
+func (d simDialect) compile(_ *backendgpu.Device, s compile.Source, entries []string, _ []num.DType) (*compile.Program, []string, error) {
 	compiler, err := compile.OpenHost()
 	if err != nil {
 		return nil, nil, err
 	}
-	s.Headers = append(s.Headers[:len(s.Headers):len(s.Headers)], compile.Header{Name: "tokitai_cuda.h", Text: simHeader})
+	s.Headers = slices.Concat(s.Headers, d.simHeaders)
 	for _, name := range cudaHeaders {
-		s.Headers = append(s.Headers, compile.Header{Name: name, Text: "#include \"tokitai_cuda.h\"\n"})
+		s.Headers = append(s.Headers, compile.Header{Name: name, Text: including(d.simHeaders[0].Name)})
 	}
 	for _, f := range lowergpu.SimHeaders {
 		s.Headers = append(s.Headers, compile.Header(f))

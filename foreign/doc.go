@@ -4,7 +4,8 @@
 // A [Kernel] comes from a program that answers calls over a socket ([Process], in process.go,
 // pool.go and session.go), from one that is run for each call on files ([Files], in files.go),
 // from a function in a shared library ([Library], in library.go), or from a source in CUDA C++
-// ([Source], in source.go; launch.go parses how it is launched); or it has been run already, and its outputs are given ([Given], in given.go).
+// or HIP ([Source], in source.go; launch.go parses how it is launched, and the dialects say how
+// it is compiled); or it has been run already, and its outputs are given ([Given], in given.go).
 // Whatever it is, verify sees a lowering like any other: it is given operands in memory of its
 // own, and the results are compared with the definition's.
 //

@@ -229,7 +229,7 @@ func (c *libraryCall) frame(call *protocol.Call) (*cCall, []byte) {
 }
 
 // libraryFormats are numbered from 1 as in tokitai.h.
-var libraryFormats = []num.DType{num.F16, num.BF16, num.F32, num.I32, num.E4M3, num.E5M2}
+var libraryFormats = []num.DType{num.F16, num.BF16, num.F32, num.I32, num.E4M3, num.E5M2, num.I8, num.I64}
 
 // strideAlong returns the elements from one index of an axis to the next.
 func strideAlong(a *num.Array, rank, axis int) int {

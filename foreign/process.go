@@ -128,13 +128,6 @@ func (k *processKernel) Renew() {
 	k.isRenewed = true
 }
 
-// StartTime implements [engine.Renewer].
-func (k *processKernel) StartTime() time.Duration {
-	k.pool.mu.Lock()
-	defer k.pool.mu.Unlock()
-	return k.pool.startTime
-}
-
 // Launch computes a call in the process. Results are copied to the operands once the whole
 // reply has been read and found to be well-formed. The process has no access to them: it can
 // write nothing before it answers, and nothing afterwards.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -23,15 +22,16 @@ import (
 	"tokitai/promise"
 )
 
-// sourceKernel is a kernel in CUDA C++, with how it is launched.
+// sourceKernel is a kernel in a language, with how it is launched.
 type sourceKernel struct {
-	dialect dialect
-	file    string // its name without the folder, as in messages
-	text    string
-	headers []compile.Header
-	program *launchProgram
-	d       *def.Definition
-	entries []string // of the launches, as C++ names them
+	language *language
+	dialect  dialect
+	file     string // its name without the folder, as in messages
+	text     string
+	headers  []compile.Header
+	program  *launchProgram
+	d        *def.Definition
+	entries  []string // of the launches, as C++ names them
 
 	mu     sync.Mutex
 	builds map[string]*build // by formats
@@ -65,14 +65,18 @@ func (e *CompileError) Detail() string {
 	return strings.Join(lines, "\n")
 }
 
-// Source compiles a kernel in CUDA C++ (the language "cuda") from a file, and launches it as
-// the launch text says. o.Device is a GPU, or the simulator.
-// The file is compiled once for every choice of formats, the usual ones at once: a source that
+// Source compiles a kernel in CUDA C++ (the language "cuda") or HIP ("hip") from a file, and
+// launches it as the launch text says. o.Device is a GPU, the simulator, or for HIP an emulated
+// GPU. The file is compiled once for every choice of formats, the usual ones at once: a source that
 // does not compile is an error here, and formats that the kernel does not take are left out
 // of the kernel's DTypes unless o.DTypes names them.
-func Source(language, path, entry, launch string, o Options) (*Kernel, error) {
+func Source(name, path, entry, launch string, o Options) (*Kernel, error) {
 	if o.Definition == nil || o.Open == nil {
 		return nil, errors.New("foreign: the options have no definition, or no function that opens devices")
+	}
+	language, err := languageNamed(name)
+	if err != nil {
+		return nil, err
 	}
 	program, err := parseLaunch(launch, o.Definition)
 	if err != nil {
@@ -86,7 +90,7 @@ func Source(language, path, entry, launch string, o Options) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &sourceKernel{file: filepath.Base(path), text: text, headers: headers, program: program, d: o.Definition, builds: map[string]*build{}}
+	k := &sourceKernel{language: language, file: filepath.Base(path), text: text, headers: headers, program: program, d: o.Definition, builds: map[string]*build{}}
 	for _, l := range program.launches {
 		if l.entry == "" {
 			l.entry = entry
@@ -101,7 +105,7 @@ func Source(language, path, entry, launch string, o Options) (*Kernel, error) {
 		return nil, err
 	}
 	defer opened.Close()
-	if k.dialect, err = dialectOf(language, opened); err != nil {
+	if k.dialect, err = language.dialectFor(opened); err != nil {
 		return nil, err
 	}
 	dev, ok := opened.(*backendgpu.Device)
@@ -119,7 +123,7 @@ func Source(language, path, entry, launch string, o Options) (*Kernel, error) {
 		return nil, err
 	}
 	return &Kernel{
-		Lowering: &engine.Lowering{Name: "check." + language, Device: dev.Kind(), IsBounded: true, Promise: promise.Stable, Suits: k.suits, Compile: k.compile},
+		Lowering: &engine.Lowering{Name: "check." + name, Device: dev.Kind(), IsBounded: true, Promise: promise.Stable, Suits: k.suits, Compile: k.compile},
 		Source:   fmt.Sprintf("%s (SHA-256 %x), entry %s, launch %s", path, sha256.Sum256(content), strings.Join(k.entries, ", "), launch),
 		Device:   o.Device,
 		DTypes:   dtypes,
@@ -173,27 +177,27 @@ func (k *sourceKernel) built(dev *backendgpu.Device, formats []num.DType) (*buil
 	}
 	k.mu.Unlock()
 	b.made.Do(func() {
-		s := compile.Source{Name: k.file, Headers: k.headers, Text: k.preamble(formats) + fmt.Sprintf("#line 1 %q\n", k.file) + k.dialect.rewrite(k.text) + k.checks(formats)}
-		b.image, b.names, b.err = k.dialect.compile(dev, s, k.entries, formats)
+		s := compile.Source{Name: k.file, Text: k.preamble(formats) + fmt.Sprintf("#line 1 %q\n", k.file) + k.dialect.rewrite(k.text) + k.checks(formats)}
+		for _, h := range k.headers {
+			s.Headers = append(s.Headers, compile.Header{Name: h.Name, Text: k.dialect.rewrite(h.Text)})
+		}
+		b.image, b.names, b.err = k.dialect.compile(dev, s, k.resolved(formats), formats)
 		b.err = k.explained(b.err, formats)
 	})
 	return b, b.err
 }
 
-// cxxTypes are the types of elements.
-var cxxTypes = map[num.DType]string{num.F32: "float", num.F16: "__half", num.BF16: "__nv_bfloat16", num.I32: "int", num.E4M3: "unsigned char", num.E5M2: "unsigned char"}
-
 // preamble says what is compiled: the macros and types that docs/sources.md lists.
 func (k *sourceKernel) preamble(formats []num.DType) string {
 	var b strings.Builder
 	dtype := k.d.Format(formats)
-	fmt.Fprintf(&b, "#define TOKITAI_CHECK 1\n#define TOKITAI_DTYPE %s\n#define TOKITAI_%s 1\n", k.dialect.typeOf(dtype), strings.ToUpper(dtype.String()))
+	fmt.Fprintf(&b, "#define TOKITAI_CHECK 1\n#define TOKITAI_DTYPE %s\n#define TOKITAI_%s 1\n", k.language.types[dtype], strings.ToUpper(dtype.String()))
 	b.WriteString(k.dialect.include(formats))
 	if !declaresT.MatchString(blanked(k.text)) {
-		fmt.Fprintf(&b, "typedef %s T;\n", k.dialect.typeOf(dtype))
+		fmt.Fprintf(&b, "typedef %s T;\n", k.language.types[dtype])
 	}
 	for i, o := range k.d.Operands {
-		fmt.Fprintf(&b, "typedef %s T_%s;\n", k.dialect.typeOf(formats[i]), o.Name)
+		fmt.Fprintf(&b, "typedef %s T_%s;\n", k.language.types[formats[i]], o.Name)
 	}
 	return b.String()
 }
@@ -223,77 +227,35 @@ func (k *sourceKernel) checks(formats []num.DType) string {
 		fmt.Fprintf(&b, "#line %d %q\nstatic_assert(tokitai_launch::launch<decltype(&%s), tokitai_launch::list<%s>>::value, \"\");\n",
 			i+1, launchFile, k.entries[i], strings.Join(types, ", "))
 	}
-	b.WriteString(k.dialect.entries(k.entries))
+	b.WriteString(k.dialect.entries(k.resolved(formats)))
 	return b.String()
 }
 
-var (
-	countMessage    = regexp.MustCompile(`count<(\d+), ?(\d+)>|\[with Takes=(\d+), Gives=(\d+)\]`)
-	argumentMessage = regexp.MustCompile(`argument<(\d+), (.*?), (?:tokitai_launch::(?:data|memory)|int|long long|unsigned(?: int| long long)?|float|double)\b|\[with Position=(\d+), Takes=(.*?), Gives=`)
-	launchLine      = regexp.MustCompile(launchFile + `[:(](\d+)`)
-)
+// ofElements matches the types of elements in template arguments.
+var ofElements = regexp.MustCompile(`\bT(?:_\w+)?\b`)
 
-// explained returns the error of a compiler in terms of the launch, where it is about that.
-func (k *sourceKernel) explained(err error, formats []num.DType) error {
-	failure, ok := errors.AsType[*compile.Error](err)
-	if !ok {
-		return err
-	}
-	compiled := fmt.Sprintf("%s does not compile for %s with %s", k.file, k.d.Format(formats), failure.Compiler)
-	if failure.File != launchFile {
-		return &CompileError{compiled, failure.Log}
-	}
-	launch := k.program.launches[0]
-	for _, m := range launchLine.FindAllStringSubmatch(failure.Log, -1) {
-		if n, err := strconv.Atoi(m[1]); err == nil && n >= 1 && n <= len(k.program.launches) {
-			launch = k.program.launches[n-1]
+// resolved returns the entries with the types of elements in the place of T and T_x: some
+// compilers find kernels by the text of their names.
+func (k *sourceKernel) resolved(formats []num.DType) (names []string) {
+	hasT := !declaresT.MatchString(blanked(k.text))
+	for _, entry := range k.entries {
+		name, arguments, _ := strings.Cut(entry, "<")
+		arguments = ofElements.ReplaceAllStringFunc(arguments, func(word string) string {
+			operand, isOperand := strings.CutPrefix(word, "T_")
+			if i := k.d.Operand(operand); isOperand && i >= 0 {
+				return k.language.types[formats[i]]
+			}
+			if word == "T" && hasT {
+				return k.language.types[k.d.Format(formats)]
+			}
+			return word
+		})
+		if arguments != "" {
+			name += "<" + arguments
 		}
+		names = append(names, name)
 	}
-	if m := countMessage.FindStringSubmatch(failure.Log); m != nil {
-		return fmt.Errorf("%s takes %s arguments, and args has %s: %s", launch.entry, m[1]+m[3], m[2]+m[4], argumentList(launch))
-	}
-	if m := argumentMessage.FindStringSubmatch(failure.Log); m != nil {
-		position, _ := strconv.Atoi(m[1] + m[3])
-		if position >= 1 && position <= len(launch.arguments) {
-			return k.mismatch(launch, position, m[2]+m[4], formats)
-		}
-	}
-	name, _, _ := strings.Cut(launch.entry, "<")
-	if kernels := kernelsIn(k.text); !slices.Contains(kernels, name[strings.LastIndex(name, ":")+1:]) {
-		return fmt.Errorf("%s has no kernel %s%s; it has %s", k.file, launch.entry, meant(name, kernels), listed(kernels))
-	}
-	return &CompileError{fmt.Sprintf("%s: the kernel %s cannot be launched; a template needs its arguments, as in --entry '%s<T>'", compiled, launch.entry, name), failure.Log}
-}
-
-// mismatch explains an argument, counted from 1, that the kernel takes as another type.
-func (k *sourceKernel) mismatch(l *launch, position int, takes string, formats []num.DType) error {
-	a := &l.arguments[position-1]
-	takes = strings.NewReplacer("sim::Small<sim::Binary16>", "__half", "sim::Small<sim::Brain16>", "__nv_bfloat16", " const*", "*").Replace(strings.TrimSpace(takes))
-	isPointer := strings.HasSuffix(takes, "*")
-	head := fmt.Sprintf("argument %d of %s is %s", position, l.entry, takes)
-	switch {
-	case a.operand >= 0 && isPointer:
-		dtype := formats[a.operand]
-		return &MismatchError{fmt.Sprintf("%s, and %s is stored in %s; T_%s is its type, or --dtype chooses formats", head, a.text, dtype, a.text)}
-	case a.kind.isPointer():
-		return fmt.Errorf("%s, and %s is a pointer", head, a.text)
-	case isPointer:
-		return fmt.Errorf("%s, and %s is a number", head, a.text)
-	}
-	wants := map[string]string{"long": "i64", "long int": "i64", "long long": "i64", "long long int": "i64", "int": "i32", "unsigned int": "u32", "unsigned": "u32",
-		"unsigned long": "u64", "long unsigned int": "u64", "unsigned long long": "u64", "long long unsigned int": "u64", "float": "f32", "double": "f64"}
-	if want := wants[strings.TrimPrefix(takes, "const ")]; want != "" {
-		return fmt.Errorf("%s, and %s is passed as %s; write %s:%s", head, a.text, a.kind, a.text, want)
-	}
-	return fmt.Errorf("%s, which no number of a launch is; %s is passed as %s", head, a.text, a.kind)
-}
-
-func argumentList(l *launch) string {
-	var texts []string
-	for _, a := range l.arguments {
-		texts = append(texts, a.text)
-	}
-	return strings.Join(texts, ", ")
+	return names
 }
 
 // suits returns an error if the kernel does not compute a call, by what the launch says.

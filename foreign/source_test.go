@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	backends "tokitai/backend/all"
 	"tokitai/backend/sim"
 	"tokitai/def"
 	"tokitai/device/gpu/compile"
@@ -25,7 +26,7 @@ import (
 // A file of testdata begins with the command that judges it, and says what is found.
 var (
 	checkLine = regexp.MustCompile(`^// check (\S+)(?: --dtype (\S+))?(?: --entry (\S+))? --launch (.*)\n(?:// want (.*)\n)?`)
-	placeWord = regexp.MustCompile(`\S+\.cu:\d+$`)
+	placeWord = regexp.MustCompile(`\S+\.(?:cu|hip):\d+$`)
 )
 
 // judged is a kernel of testdata.
@@ -35,15 +36,35 @@ type judged struct {
 	dtype      num.DType
 	kernel     *foreign.Kernel
 	want       string
+	device     string
+	open       func(string) (engine.Device, error)
 }
 
-func openSim(string) (engine.Device, error) { return sim.Backend.Open("") }
+// openSim opens the simulator: sim, or sim:64 with waves of 64 lanes.
+func openSim(name string) (engine.Device, error) {
+	_, width, _ := strings.Cut(name, ":")
+	return sim.Backend.Open(width)
+}
+
+// simulatorFor returns the simulator that a file is for: AMD's waves have 64 lanes.
+func simulatorFor(path string) string {
+	if filepath.Ext(path) == ".hip" {
+		return "sim:64"
+	}
+	return "sim"
+}
 
 func openTestdata(t *testing.T, path string) judged {
 	t.Helper()
 	if _, err := compile.OpenHost(); err != nil {
 		t.Skip(err)
 	}
+	return openOn(t, path, simulatorFor(path), openSim)
+}
+
+// openOn opens a file of testdata on a device.
+func openOn(t *testing.T, path, device string, open func(string) (engine.Device, error)) judged {
+	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +73,7 @@ func openTestdata(t *testing.T, path string) judged {
 	if m == nil {
 		t.Fatalf("%s has no line that says how it is checked", path)
 	}
-	j := judged{dtype: num.F32, want: m[5]}
+	j := judged{dtype: num.F32, want: m[5], device: device, open: open}
 	if m[2] != "" {
 		if j.dtype, err = num.ParseDType(m[2]); err != nil {
 			t.Fatal(err)
@@ -65,8 +86,9 @@ func openTestdata(t *testing.T, path string) judged {
 			}
 		}
 	}
-	o := foreign.Options{Definition: j.definition, Device: "sim", Open: openSim, DTypes: []num.DType{j.dtype}}
-	if j.kernel, err = foreign.Source("cuda", path, m[3], m[4], o); err != nil {
+	o := foreign.Options{Definition: j.definition, Device: device, Open: open, DTypes: []num.DType{j.dtype}}
+	language := map[string]string{".cu": "cuda", ".hip": "hip"}[filepath.Ext(path)]
+	if j.kernel, err = foreign.Source(language, path, m[3], m[4], o); err != nil {
 		t.Fatal(err)
 	}
 	return j
@@ -74,8 +96,12 @@ func openTestdata(t *testing.T, path string) judged {
 
 func (j *judged) run(t *testing.T, o verify.Options) *evidence.Report {
 	t.Helper()
-	target := &verify.Target{Operation: j.operation, Definition: j.definition, Lowering: j.kernel.Lowering, DType: j.dtype, Backend: sim.Backend}
-	o.Device, o.Open, o.Seed = "sim", openSim, 1
+	backend, _, err := backends.Parse(j.device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := &verify.Target{Operation: j.operation, Definition: j.definition, Lowering: j.kernel.Lowering, DType: j.dtype, Backend: backend}
+	o.Device, o.Open, o.Seed = j.device, j.open, 1
 	r, err := verify.Run(context.Background(), target, o)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +111,7 @@ func (j *judged) run(t *testing.T, o verify.Options) *evidence.Report {
 
 func testdata(t *testing.T, kind string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", kind, "*.cu"))
+	files, err := filepath.Glob(filepath.Join("testdata", kind, "*.*"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("testdata/%s: %v, %v", kind, files, err)
 	}
@@ -141,8 +167,7 @@ func TestSourceErrors(t *testing.T) {
 		t.Skip(err)
 	}
 	const right = "template <class T> __global__ void k(const T* x, T* y, int C) {}\n"
-	softmax := definitionNamed(t, "softmax.forward")
-	for _, c := range []struct{ text, entry, launch, want string }{
+	testSourceErrors(t, "cuda", "sim", openSim, []sourceError{
 		{right, "k<T>", "grid=R block=32 args=x,y", "k<T> takes 3 arguments, and args has 2: x, y"},
 		{right, "k<T>", "grid=R block=32 args=x,y,C:i64", "argument 3 of k<T> is int, and C is passed as i64; write C:i32"},
 		{right, "k<T>", "grid=R block=32 args=x,C,y", "argument 2 of k<T> is float*, and C is a number"},
@@ -155,19 +180,46 @@ func TestSourceErrors(t *testing.T) {
 		{right, "k<T>", "grid=R block=32 shared=1000000 args=x,y,C", "the shared memory of k<T>: 1000000 bytes"},
 		{"__global__ void k(float* x) { undeclared(x); }\n", "k", "grid=R block=32 args=x", "does not compile for f32"},
 		{"#include <mma.h>\n", "k", "grid=R block=32 args=x", "kernel.cu:1: the simulator has no tensor-core intrinsics"},
-		{"\n__global__ void k() { asm(\"\"); }\n", "k", "grid=R block=32 args=", "kernel.cu:2: the simulator has no inline PTX"},
+		{"\n__global__ void k() { asm(\"\"); }\n", "k", "grid=R block=32 args=", "kernel.cu:2: the simulator has no inline assembly"},
 		{"__global__ void k() { float big[100000]; big[threadIdx.x] = 1; printf(\"%f\", big[3]); }\n", "k", "grid=R block=32 args=", "does not compile"},
-	} {
-		path := filepath.Join(t.TempDir(), "kernel.cu")
+	}, num.F32)
+	testSourceErrors(t, "hip", "sim:64", openSim, []sourceError{
+		{right, "k<T>", "grid=R block=32 args=x,y,C:i64", "argument 3 of k<T> is int, and C is passed as i64; write C:i32"},
+		{"\n__global__ void k() { __builtin_amdgcn_s_barrier(); }\n", "k", "grid=R block=32 args=", "kernel.hip:2: the simulator has no intrinsics of AMD's compiler; on a GPU, --device hip:0"},
+		{"void f() { hipLaunchKernelGGL(k); }\n", "k", "grid=R block=32 args=", "kernel.hip:1: the simulator has no launches from host code"},
+		{"#include <hip/hip_runtime.h>\n__global__ void k(float* x) { undeclared(x); }\n", "k", "grid=R block=32 args=x", "does not compile for f32"},
+	}, num.F32)
+	for language, want := range map[string]string{"opencl": `got the language "opencl", want cuda or hip`, "hip": "HIP sources run on hip:0, or without a GPU on an emulated one"} {
+		path := filepath.Join(t.TempDir(), "kernel.hip")
+		if err := os.WriteFile(path, []byte(right), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := foreign.Options{Definition: definitionNamed(t, "softmax.forward"), Device: "cpu", Open: backends.Open}
+		if _, err := foreign.Source(language, path, "k<T>", "grid=R block=32 args=x,y,C", o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", language, err, want)
+		}
+	}
+}
+
+// sourceError is a source or a launch that is wrong, and what is said.
+type sourceError struct{ text, entry, launch, want string }
+
+// testSourceErrors opens sources that are wrong, of softmax in one format.
+func testSourceErrors(t *testing.T, language, device string, open func(string) (engine.Device, error), list []sourceError, dtype num.DType) {
+	t.Helper()
+	file := map[string]string{"cuda": "kernel.cu", "hip": "kernel.hip"}[language]
+	for _, c := range list {
+		path := filepath.Join(t.TempDir(), file)
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := foreign.Source("cuda", path, c.entry, c.launch, foreign.Options{Definition: softmax, Device: "sim", Open: openSim, DTypes: []num.DType{num.F32}})
+		o := foreign.Options{Definition: definitionNamed(t, "softmax.forward"), Device: device, Open: open, DTypes: []num.DType{dtype}}
+		_, err := foreign.Source(language, path, c.entry, c.launch, o)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q, %s: got %v, want %q", c.text, c.launch, err, c.want)
 		}
-		if e, ok := errors.AsType[*foreign.CompileError](err); ok && !strings.Contains(e.Detail(), "kernel.cu:1") && c.entry != "k" {
-			t.Errorf("%q: got the details %q, want a line of kernel.cu", c.text, e.Detail())
+		if e, ok := errors.AsType[*foreign.CompileError](err); ok && !strings.Contains(e.Detail(), file+":1") && c.entry != "k" {
+			t.Errorf("%q: got the details %q, want a line of %s", c.text, e.Detail(), file)
 		}
 	}
 }

@@ -102,22 +102,25 @@ var unsimulated = []struct {
 	what    string
 }{
 	{regexp.MustCompile(`\bwmma\b|\bmma_sync\b|#\s*include\s*<mma\.h>|\bwgmma\b|\b__hmma`), "tensor-core intrinsics"},
-	{regexp.MustCompile(`\basm\b|\b__asm__\b`), "inline PTX"},
+	{regexp.MustCompile(`\b__builtin_amdgcn_(?:s?mfma|swmmac|wmma|smfmac)\w*|\brocwmma\b`), "matrix-core intrinsics"},
+	{regexp.MustCompile(`\b__builtin_amdgcn_\w+`), "intrinsics of AMD's compiler"},
+	{regexp.MustCompile(`\basm\b|\b__asm__\b`), "inline assembly"},
 	{regexp.MustCompile(`\bcooperative_groups\b`), "cooperative groups"},
 	{regexp.MustCompile(`\bcub::|\bthrust::|#\s*include\s*<(?:cub|thrust)/`), "CUB or Thrust"},
+	{regexp.MustCompile(`\bhipcub::|\brocprim::|#\s*include\s*<(?:hipcub|rocprim)/`), "hipCUB or rocPRIM"},
 	{regexp.MustCompile(`\bcuda::|#\s*include\s*<cuda/`), "libcu++"},
 	{regexp.MustCompile(`\bcute::|\bcutlass::|#\s*include\s*<(?:cute|cutlass)/`), "CUTLASS"},
 	{regexp.MustCompile(`\b__pipeline_memcpy_async\b|\bmemcpy_async\b`), "asynchronous copies"},
 	{regexp.MustCompile(`\btex[123]D\b|\bcudaTextureObject_t\b|\bsurf[123]D`), "textures and surfaces"},
-	{regexp.MustCompile(`<<<`), "launches from host code or from kernels; leave the host code out, or put it inside #ifndef TOKITAI_CHECK"},
-	{regexp.MustCompile(`\bcudaMalloc\b|\bcudaMemcpy\b|\bcudaDeviceSynchronize\b`), "host code; leave it out, or put it inside #ifndef TOKITAI_CHECK"},
+	{regexp.MustCompile(`<<<|\bhipLaunchKernelGGL\b`), "launches from host code or from kernels; leave the host code out, or put it inside #ifndef TOKITAI_CHECK"},
+	{regexp.MustCompile(`\b(?:cuda|hip)(?:Malloc|Memcpy|DeviceSynchronize)\b`), "host code; leave it out, or put it inside #ifndef TOKITAI_CHECK"},
 }
 
 // hostCode matches parts that are not compiled.
 var hostCode = regexp.MustCompile(`(?s)#\s*ifndef\s+TOKITAI_CHECK\b.*?#\s*endif`)
 
 // checkSimulated returns an error if the simulator cannot run a text, with the line.
-func checkSimulated(file, text string) error {
+func checkSimulated(file, text, gpu string) error {
 	bare := blanked(text)
 	for _, m := range hostCode.FindAllStringIndex(bare, -1) {
 		bare = bare[:m[0]] + strings.Map(func(r rune) rune {
@@ -136,7 +139,7 @@ func checkSimulated(file, text string) error {
 	if what == "" {
 		return nil
 	}
-	return fmt.Errorf("%s:%d: the simulator has no %s; on a GPU, --device cuda:0 judges such a kernel", file, lineAt(text, first), what)
+	return fmt.Errorf("%s:%d: the simulator has no %s; on a GPU, --device %s judges such a kernel", file, lineAt(text, first), what, gpu)
 }
 
 var (

@@ -20,8 +20,11 @@ extern "C" {
 #define TOKITAI_VERSION 1
 #define TOKITAI_REFUSED 77
 
-/* Formats of elements. FP8 is one byte, f16 and bf16 are two, f32 and i32 four. */
-enum { TOKITAI_F16 = 1, TOKITAI_BF16 = 2, TOKITAI_F32 = 3, TOKITAI_I32 = 4, TOKITAI_E4M3 = 5, TOKITAI_E5M2 = 6 };
+/* Formats of elements. FP8 and i8 are one byte, f16 and bf16 two, f32 and i32 four, i64 eight. */
+enum {
+    TOKITAI_F16 = 1, TOKITAI_BF16 = 2, TOKITAI_F32 = 3, TOKITAI_I32 = 4,
+    TOKITAI_E4M3 = 5, TOKITAI_E5M2 = 6, TOKITAI_I8 = 7, TOKITAI_I64 = 8
+};
 
 /* What an operand is for. One that is read and written has both. */
 enum { TOKITAI_READ = 1, TOKITAI_WRITTEN = 2 };

@@ -91,7 +91,25 @@ func (a *Array) Span() int {
 	return last + a.Cols
 }
 
-// Bits returns the bit pattern of one element.
+// Bits64 returns the bit pattern of one element of any format.
+func (a *Array) Bits64(r, c int) uint64 {
+	if a.DType.Size() == 8 {
+		return binary.LittleEndian.Uint64(a.Data[8*a.Index(r, c):])
+	}
+	return uint64(a.Bits(r, c))
+}
+
+// SetBits64 sets the bit pattern of one element of any format.
+func (a *Array) SetBits64(r, c int, bits uint64) {
+	if a.DType.Size() == 8 {
+		binary.LittleEndian.PutUint64(a.Data[8*a.Index(r, c):], bits)
+		return
+	}
+	a.SetBits(r, c, uint32(bits))
+}
+
+// Bits returns the bit pattern of one element, which has at most 32 bits: all formats but
+// I64 do.
 func (a *Array) Bits(r, c int) uint32 {
 	i := a.Index(r, c)
 	switch a.DType.Size() {
@@ -99,11 +117,13 @@ func (a *Array) Bits(r, c int) uint32 {
 		return uint32(a.Data[i])
 	case 2:
 		return uint32(binary.LittleEndian.Uint16(a.Data[2*i:]))
+	case 8:
+		panic("num: Bits of " + a.DType.String())
 	}
 	return binary.LittleEndian.Uint32(a.Data[4*i:])
 }
 
-// SetBits sets the bit pattern of one element.
+// SetBits sets the bit pattern of one element, which has at most 32 bits.
 func (a *Array) SetBits(r, c int, bits uint32) {
 	i := a.Index(r, c)
 	switch a.DType.Size() {
@@ -111,19 +131,25 @@ func (a *Array) SetBits(r, c int, bits uint32) {
 		a.Data[i] = uint8(bits)
 	case 2:
 		binary.LittleEndian.PutUint16(a.Data[2*i:], uint16(bits))
+	case 8:
+		panic("num: SetBits of " + a.DType.String())
 	default:
 		binary.LittleEndian.PutUint32(a.Data[4*i:], bits)
 	}
 }
 
-// At returns the value of one element, exactly.
-func (a *Array) At(r, c int) float32 { return Widen(a.DType, a.Bits(r, c)) }
+// At returns the value of one element: exactly if it is real, and the nearest binary32 of
+// an integer.
+func (a *Array) At(r, c int) float32 { return Value(a.DType, a.Bits64(r, c)) }
+
+// Integer returns the value of one element of a format of integers.
+func (a *Array) Integer(r, c int) int64 { return SignExtend(a.DType, a.Bits64(r, c)) }
 
 // Int returns the value of one element of an I32 array.
 func (a *Array) Int(r, c int) int32 { return int32(a.Bits(r, c)) }
 
-// Set stores v with one rounding to nearest even.
-func (a *Array) Set(r, c int, v float32) { a.SetBits(r, c, Narrow(a.DType, v)) }
+// Set stores v with one rounding to nearest even; NearestInteger rounds to integers.
+func (a *Array) Set(r, c int, v float32) { a.SetBits64(r, c, Stored(a.DType, v)) }
 
 // Like returns a zeroed contiguous array of the same size, with the same batch axes.
 func (a Array) Like(d DType) Array {
@@ -142,8 +168,21 @@ func (a Array) Clone() Array {
 	return b
 }
 
-// Widen returns the value of a stored pattern, exactly. I32 patterns convert to
-// the nearest binary32.
+// Pattern is a type that holds the bit patterns of stored values: those of every format in
+// 64 bits, and in 32 bits those of all formats but I64.
+type Pattern interface{ uint32 | uint64 }
+
+// Value returns the value of a stored pattern of any format: Widen, for those of 64 bits
+// too.
+func Value(d DType, bits uint64) float32 {
+	if d == I64 {
+		return float32(int64(bits))
+	}
+	return Widen(d, uint32(bits))
+}
+
+// Widen returns the value of a stored pattern of at most 32 bits, exactly. Integers convert
+// to the nearest binary32.
 func Widen(d DType, bits uint32) float32 {
 	switch d {
 	case F16:
@@ -156,8 +195,8 @@ func Widen(d DType, bits uint32) float32 {
 		return E4M3ToF32(uint8(bits))
 	case E5M2:
 		return E5M2ToF32(uint8(bits))
-	case I32:
-		return float32(int32(bits))
+	case I8, I32:
+		return float32(SignExtend(d, uint64(bits)))
 	}
 	panic("num: Widen of " + d.String())
 }

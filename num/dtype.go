@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// DType is a storage format. It says how a value is stored; arithmetic is always
-// binary32.
+// DType is a storage format. It says how a value is stored; arithmetic on real values is
+// always binary32.
 type DType uint8
 
 const (
@@ -17,6 +17,8 @@ const (
 	I32           // two's complement, for indices and labels
 	E4M3          // OCP FP8 with 4 bits of exponent: no infinities, one NaN per sign
 	E5M2          // OCP FP8 with 5 bits of exponent: the upper half of binary16
+	I8            // two's complement, for factors of exact products
+	I64           // two's complement, for factors and results of exact products
 )
 
 // FloatDTypes lists the formats in which any real value of a definition may be stored,
@@ -29,7 +31,10 @@ var FP8DTypes = []DType{E4M3, E5M2}
 // RealDTypes lists all formats that store real values.
 var RealDTypes = slices.Concat(FloatDTypes, FP8DTypes)
 
-var dtypeNames = [...]string{NoDType: "none", F16: "f16", BF16: "bf16", F32: "f32", I32: "i32", E4M3: "e4m3", E5M2: "e5m2"}
+// IntegerDTypes lists the formats of integers, narrow ones first.
+var IntegerDTypes = []DType{I8, I32, I64}
+
+var dtypeNames = [...]string{NoDType: "none", F16: "f16", BF16: "bf16", F32: "f32", I32: "i32", E4M3: "e4m3", E5M2: "e5m2", I8: "i8", I64: "i64"}
 
 func (d DType) String() string {
 	if int(d) < len(dtypeNames) {
@@ -45,18 +50,20 @@ func ParseDType(s string) (DType, error) {
 			return d, nil
 		}
 	}
-	return NoDType, fmt.Errorf("unknown dtype %q, want f16, bf16, f32, e4m3, e5m2 or i32", s)
+	return NoDType, fmt.Errorf("unknown dtype %q, want f16, bf16, f32, e4m3, e5m2, i8, i32 or i64", s)
 }
 
 // Size returns the number of bytes of one element.
 func (d DType) Size() int {
 	switch d {
-	case E4M3, E5M2:
+	case E4M3, E5M2, I8:
 		return 1
 	case F16, BF16:
 		return 2
 	case F32, I32:
 		return 4
+	case I64:
+		return 8
 	}
 	return 0
 }
@@ -66,3 +73,6 @@ func (d DType) IsFloat() bool { return d == F16 || d == BF16 || d == F32 || d.Is
 
 // IsFP8 reports whether d is a floating-point format of one byte.
 func (d DType) IsFP8() bool { return d == E4M3 || d == E5M2 }
+
+// IsInteger reports whether d is a format of integers.
+func (d DType) IsInteger() bool { return d == I8 || d == I32 || d == I64 }

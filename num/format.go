@@ -62,20 +62,20 @@ func (f *format) round(x float64) uint32 {
 	return sign | min(uint32(e-f.emin)<<f.fraction+units, f.largest+1)
 }
 
-// IsNaN reports whether a pattern of d is a NaN. An I32 pattern never is.
-func IsNaN(d DType, bits uint32) bool {
-	if d == I32 {
+// IsNaN reports whether a pattern of d is a NaN. That of an integer never is.
+func IsNaN[P Pattern](d DType, bits P) bool {
+	if d.IsInteger() {
 		return false
 	}
 	f := d.format()
-	return f.magnitude(bits) > f.last
+	return f.magnitude(uint32(bits)) > f.last
 }
 
 // Canonical returns the canonical NaN of d for every NaN, and any other pattern
 // unchanged. Patterns must be made canonical before they are compared or hashed.
-func Canonical(d DType, bits uint32) uint32 {
+func Canonical[P Pattern](d DType, bits P) P {
 	if IsNaN(d, bits) {
-		return d.format().nan
+		return P(d.format().nan)
 	}
 	return bits
 }

@@ -30,7 +30,7 @@ func (a *Array) Floats(r int, into []float32) {
 		E5M2sToF32s(into, row)
 	default:
 		for c := range into {
-			into[c] = Widen(a.DType, binary.LittleEndian.Uint32(row[4*c:]))
+			into[c] = a.At(r, c)
 		}
 	}
 }
@@ -51,14 +51,18 @@ func (a *Array) SetFloats(r int, values []float32) {
 		for c, v := range values {
 			row[c] = uint8(Narrow(a.DType, v))
 		}
-	default:
+	case F32:
 		for c, v := range values {
-			binary.LittleEndian.PutUint32(row[4*c:], Narrow(a.DType, v))
+			binary.LittleEndian.PutUint32(row[4*c:], math.Float32bits(v))
+		}
+	default: // integers
+		for c, v := range values {
+			a.Set(r, c, v)
 		}
 	}
 }
 
-// Patterns sets into to the bit patterns of row r.
+// Patterns sets into to the bit patterns of row r, which have at most 32 bits.
 func (a *Array) Patterns(r int, into []uint32) {
 	row, into := a.Row(r), into[:a.Cols]
 	switch a.DType.Size() {
@@ -70,6 +74,8 @@ func (a *Array) Patterns(r int, into []uint32) {
 		for c := range into {
 			into[c] = uint32(binary.LittleEndian.Uint16(row[2*c:]))
 		}
+	case 8:
+		panic("num: Patterns of " + a.DType.String())
 	default:
 		for c := range into {
 			into[c] = binary.LittleEndian.Uint32(row[4*c:])
@@ -77,7 +83,7 @@ func (a *Array) Patterns(r int, into []uint32) {
 	}
 }
 
-// SetPatterns sets the bit patterns of row r.
+// SetPatterns sets the bit patterns of row r, which have at most 32 bits.
 func (a *Array) SetPatterns(r int, patterns []uint32) {
 	row, patterns := a.Row(r), patterns[:a.Cols]
 	switch a.DType.Size() {
@@ -89,6 +95,8 @@ func (a *Array) SetPatterns(r int, patterns []uint32) {
 		for c, v := range patterns {
 			binary.LittleEndian.PutUint16(row[2*c:], uint16(v))
 		}
+	case 8:
+		panic("num: SetPatterns of " + a.DType.String())
 	default:
 		for c, v := range patterns {
 			binary.LittleEndian.PutUint32(row[4*c:], v)
@@ -98,7 +106,7 @@ func (a *Array) SetPatterns(r int, patterns []uint32) {
 
 // MakeCanonical replaces every NaN among stored elements of d by the canonical one.
 func MakeCanonical(d DType, stored []byte) {
-	if d == I32 {
+	if d.IsInteger() {
 		return
 	}
 	f := d.format()

@@ -143,7 +143,7 @@ func TestMaxFinite(t *testing.T) {
 }
 
 func TestIntegersHaveNoULP(t *testing.T) {
-	if i, n := Index(I32, 0xffffffff), Distance(I32, 0x80000000, 0x7fffffff); i != -1 || n != 1<<32-1 {
+	if i, n := Index(I32, uint32(0xffffffff)), Distance(I32, uint32(0x80000000), 0x7fffffff); i != -1 || n != 1<<32-1 {
 		t.Errorf("Index of -1 is %d, and from the least to the greatest i32 it is %d, want -1 and 2^32-1", i, n)
 	}
 	defer func() {

@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"tokitai/bound"
 	"tokitai/def"
@@ -31,6 +32,21 @@ func Avoiding(at, nan Covering) Clause { return Clause{Kind: Special, Covers: at
 
 // InfiniteOrNaN is a special clause at whose places a result is infinite or NaN.
 func InfiniteOrNaN(at Covering) Clause { return Clause{Kind: Special, Covers: at, OrNaN: true} }
+
+// WherePowersOverflow covers the rows of an input whose largest element is finite and at least 2^30
+// in size. Exponentials are often powers of two, of x*log2(e) less m, the largest times log2(e). m
+// is rounded, and where x*log2(e) is not, because it is fused with the difference, the power of the
+// largest element itself is that of m's rounding error: infinite from 2^30 on, as x*log2(e) may be.
+func WherePowersOverflow(input string) Covering {
+	return func(c *bound.Call) func(operand, row, col int) bool {
+		x := c.Matrix(input)
+		rows := ByRow(func(row int) bool {
+			largest := slices.Max(x.Row(row))
+			return math.Abs(largest) >= 0x1p30 && !IsNoNumber(largest)
+		})
+		return func(_, row, _ int) bool { return rows(row) }
+	}
+}
 
 // InputOf returns the elements of an input, by a place in any operand of the definition: one
 // that has a value per row, per column, or one alone has it everywhere there.

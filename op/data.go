@@ -21,7 +21,7 @@ type Pattern struct {
 	IsGrid bool
 
 	// IsLong says that the pattern is also tried on a sum of more terms than one machine word
-	// adds exactly, at levels that have room for it.
+	// adds exactly, at levels that have room for it; in a ring, on sums that wrap an int32.
 	IsLong bool
 }
 

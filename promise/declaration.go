@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -44,11 +45,27 @@ type Declaration struct {
 // widest of the function's own, as declared or else by the profile, and of those of the forms
 // in which declared functions may stand for it (form.go). Resolve it once per node.
 func (d Declaration) Error(function string) Error {
-	isDeclared := func(f string) bool { _, is := d.Functions[f]; return is }
-	if e, isKnown := counted(d.alone(), isDeclared, d.Profile != "")[functionName(function)]; isKnown {
+	if e, isKnown := d.errors()[functionName(function)]; isKnown {
 		return e
 	}
 	return unlisted
+}
+
+// undeclared keeps the errors of all functions by profile, if none is declared.
+var undeclared sync.Map
+
+// errors returns the errors of all functions under the declaration. They are not to be changed.
+func (d Declaration) errors() map[string]Error {
+	isKept := len(d.Functions) == 0
+	if kept, ok := undeclared.Load(d.Profile); ok && isKept {
+		return kept.(map[string]Error)
+	}
+	isDeclared := func(f string) bool { _, is := d.Functions[f]; return is }
+	errors := counted(d.alone(), isDeclared, d.Profile != "")
+	if _, err := LookupProfile(d.Profile); isKept && err == nil {
+		undeclared.Store(d.Profile, errors)
+	}
+	return errors
 }
 
 // alone returns the errors of all functions, as declared or else by the profile.

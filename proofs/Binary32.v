@@ -87,20 +87,20 @@ Definition round32 : R -> R := nearest (-149) 24.
 
 (** Rounding to binary32 is off by at most u of the exact value, or by eta.
 
-    Rests on it: truth.rounding, bound.U, bound.Tiny *)
+    Rests on it: truth.rounding; bound.U; bound.Tiny. *)
 Theorem rounding_error x : Rabs (round32 x - x) <= Rmax (u * Rabs x) eta.
 Proof. exact (nearest_error (-149) 24 x). Qed.
 
 (** The addition of binary32 never underflows: it is off by at most u of the exact sum, and it is a rounded addition
     in the sense of Sum.v.
 
-    Rests on it: truth.rounding *)
+    Rests on it: truth.rounding. *)
 Theorem binary32_addition : rounded_addition binary32 (fun x y => round32 (x + y)) u.
 Proof. exact (format_addition (-149) 24). Qed.
 
 (** The same of binary64, with u = 2^-53.
 
-    Rests on it: truth.bounded, num/exact.Float64 *)
+    Rests on it: truth.bounded; num/exact.Float64. *)
 Theorem binary64_addition :
   rounded_addition (in_format (-1074) 53) (fun x y => nearest (-1074) 53 (x + y)) (bpow radix2 (-53)).
 Proof. exact (format_addition (-1074) 53). Qed.

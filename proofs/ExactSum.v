@@ -1,162 +1,166 @@
 (** * Sums in binary64 with a bound of their error
 
-    A sum of binary64 numbers in any order of additions, each rounded to nearest even, with
-    subnormals and without an upper end of the range: num/exact.Float64 sees to it that nothing
-    overflows. The bound has no term of second order (Jeannerod and Rump, 2013). *)
+    A dot product in binary64, in any order of additions, the bound of its error that is computed
+    beside it, and the exact sum that these and a sum modulo 2^64 determine. Products of two
+    binary32 numbers are binary64 numbers, so the terms are exact. Overflow is left out:
+    num/exact.Float64 has no bound where it happens. *)
 
 From Coq Require Import ZArith Reals Psatz.
-From Flocq Require Import Core Relative.
-From Tokitai Require Import Exact.
+From Flocq Require Import Core.
+From Tokitai Require Import Exact Sum Binary32.
 Open Scope R_scope.
 
-Notation binary64 := (generic_format radix2 (FLT_exp (-1074) 53)).
-Notation rounded := (round radix2 (FLT_exp (-1074) 53) ZnearestE).
-Notation u := (bpow radix2 (-53)).
+Notation binary64 := (in_format (-1074) 53).
+Notation round64 := (nearest (-1074) 53).
+Notation sum64 := (computed (fun x y => round64 (x + y))).
+Notation u64 := (bpow radix2 (-53)).
 
-Local Instance precision_positive : Prec_gt_0 53 := eq_refl.
+(** The same order of additions, of the terms' magnitudes. *)
+Fixpoint magnitudes (t : order) : order :=
+  match t with Leaf x => Leaf (Rabs x) | Node l r => Node (magnitudes l) (magnitudes r) end.
 
-(** An order of additions: a tree whose leaves are the terms. *)
-Inductive order := Term (x : R) | Sum (left right : order).
+(** The bound that is computed from the number of products and the sum of magnitudes, with every
+    rounding. *)
+Definition error_bound (K : Z) (sum : R) : R :=
+  let abs := round64 (sum * (1 + (IZR K + 4) * bpow radix2 (-52))) in
+  round64 (round64 (abs * IZR K) * (u64 * (1 + bpow radix2 (-50)))).
 
-Fixpoint computed (t : order) : R :=
-  match t with
-  | Term x => x
-  | Sum l r => rounded (computed l + computed r)
-  end.
+Lemma magnitudes_exact t : exact (magnitudes t) = magnitude t.
+Proof. induction t; simpl; [reflexivity | congruence]. Qed.
 
-Fixpoint exact (t : order) : R :=
-  match t with
-  | Term x => x
-  | Sum l r => exact l + exact r
-  end.
+Lemma magnitudes_magnitude t : magnitude (magnitudes t) = magnitude t.
+Proof. induction t; simpl; [apply Rabs_Rabsolu | congruence]. Qed.
 
-Fixpoint magnitude (t : order) : R :=
-  match t with
-  | Term x => Rabs x
-  | Sum l r => magnitude l + magnitude r
-  end.
+Lemma magnitudes_terms t : terms (magnitudes t) = terms t.
+Proof. induction t; simpl; congruence. Qed.
 
-Fixpoint additions (t : order) : R :=
-  match t with
-  | Term _ => 0
-  | Sum l r => additions l + additions r + 1
-  end.
+Lemma magnitudes_float t : every binary64 t -> every binary64 (magnitudes t).
+Proof. induction t; simpl; [apply generic_format_abs | intuition]. Qed.
 
-Fixpoint all_terms (P : R -> Prop) (t : order) : Prop :=
-  match t with
-  | Term x => P x
-  | Sum l r => all_terms P l /\ all_terms P r
-  end.
-
-Lemma computed_format : forall t, all_terms binary64 t -> binary64 (computed t).
+Lemma round64_nonneg x : 0 <= x -> 0 <= round64 x.
 Proof.
-  intros [x|l r] H; simpl; [exact H|]. apply generic_format_round; typeclasses eauto.
+  intros H. rewrite <- (round_0 radix2 (FLT_exp (-1074) 53) ZnearestE). apply round_le; auto; typeclasses eauto.
 Qed.
 
-Lemma on_grid : forall x, binary64 x -> exists m, x = F2R (Float radix2 m (-1074)).
+Lemma round64_below x : bpow radix2 (-1022) <= x -> x * (1 - u64) <= round64 x.
 Proof.
-  intros x H. destruct (FLT_format_generic radix2 (-1074) 53 x H) as [[m e] E _ le]. simpl in le.
-  exists (m * 2 ^ (e - -1074))%Z. rewrite E. unfold F2R; simpl Fnum; simpl Fexp.
-  rewrite mult_IZR, (IZR_Zpower radix2) by lia. rewrite Rmult_assoc, <- bpow_plus. do 2 f_equal. lia.
+  intros H. assert (P := bpow_gt_0 radix2 (-1022)). generalize (nearest_error (-1074) 53 x).
+  rewrite (Rabs_pos_eq x) by lra. rewrite Rmax_left.
+  - intros E. apply Rabs_le_inv in E. change (- (53))%Z with (-53)%Z in E. lra.
+  - change (-1074 - 1)%Z with (-53 + -1022)%Z. rewrite bpow_plus. apply Rmult_le_compat_l; [apply bpow_ge_0 | exact H].
 Qed.
 
-Lemma addition_relative : forall x y, binary64 x -> binary64 y ->
-  Rabs (rounded (x + y) - (x + y)) <= u * Rabs (x + y).
+Lemma u64_value : u64 = / 9007199254740992. Proof. reflexivity. Qed.
+
+Lemma tiny : forall n x, (0 <= n <= 700)%Z -> bpow radix2 (-298) <= x * bpow radix2 n -> bpow radix2 (-1022) <= x.
 Proof.
-  intros x y Hx Hy. destruct (on_grid x Hx) as [m ->]. destruct (on_grid y Hy) as [n ->].
-  replace (F2R (Float radix2 m (-1074)) + F2R (Float radix2 n (-1074)))
-    with (F2R (Float radix2 (m + n) (-1074))) by (unfold F2R; simpl Fnum; rewrite plus_IZR; simpl Fexp; ring).
-  refine (Rle_trans _ _ _ (relative_error_N_FLT_F2R_emin radix2 (-1074) 53 _ _ _) _); [lia|].
-  apply Req_le. f_equal. change (-53)%Z with (-1 + (-52))%Z. rewrite bpow_plus. simpl. lra.
+  intros n x le H. apply Rmult_le_reg_r with (bpow radix2 n); [apply bpow_gt_0|].
+  apply Rle_trans with (2 := H). rewrite <- bpow_plus. apply bpow_le. lia.
 Qed.
 
-Lemma addition_nearest : forall x y, binary64 y ->
-  Rabs (rounded (x + y) - (x + y)) <= Rabs x.
+(** What the factors above the sum are for: they outweigh the roundings of the bound itself. *)
+Lemma factors : forall k, 0 <= k <= 4294967296 ->
+  1 <= (1 - k * u64) * (1 + (k + 4) * bpow radix2 (-52)) * (1 - u64) * (1 - u64) * (1 - u64) * (1 + bpow radix2 (-50)).
 Proof.
-  intros x y Hy. destruct (round_N_pt radix2 (FLT_exp (-1074) 53) (fun x => negb (Z.even x)) (x + y)) as [_ near].
-  refine (Rle_trans _ _ _ (near y Hy) _). apply Req_le. rewrite <- (Rabs_Ropp x). f_equal. ring.
+  intros k H. replace (bpow radix2 (-52)) with (2 * u64) by (simpl; lra).
+  replace (bpow radix2 (-50)) with (8 * u64) by (simpl; lra).
+  rewrite u64_value. set (v := / 9007199254740992).
+  assert (V : 0 < v < / 1000000000000000) by (unfold v; split; lra).
+  assert (X : 0 <= k * v <= / 1000000) by (unfold v; split; lra).
+  assert (A : 1 <= (1 - k * v) * (1 + (k + 4) * (2 * v))) by nra.
+  assert (B : 1 <= (1 - v) * (1 - v) * (1 - v) * (1 + 8 * v)) by nra.
+  replace ((1 - k * v) * (1 + (k + 4) * (2 * v)) * (1 - v) * (1 - v) * (1 - v) * (1 + 8 * v))
+    with (((1 - k * v) * (1 + (k + 4) * (2 * v))) * ((1 - v) * (1 - v) * (1 - v) * (1 + 8 * v))) by ring.
+  nra.
 Qed.
 
-Lemma magnitude_exact : forall t, Rabs (exact t) <= magnitude t.
+Lemma bound_is_enough : forall k A sum,
+  0 <= k <= 4294967296 -> (k = 0 \/ 1 <= k) -> A = 0 \/ bpow radix2 (-298) <= A ->
+  0 <= sum -> A * (1 - k * u64) <= sum ->
+  k * u64 * A <= round64 (round64 (round64 (sum * (1 + (k + 4) * bpow radix2 (-52))) * k) * (u64 * (1 + bpow radix2 (-50)))).
 Proof.
-  induction t as [x|l IHl r IHr]; simpl; [lra|].
-  refine (Rle_trans _ _ _ (Rabs_triang _ _) _). lra.
+  intros k A sum Hk whole HA pos low.
+  assert (U : 0 < u64 < / 1000000000000000) by (rewrite u64_value; split; lra).
+  assert (U' : bpow radix2 (-52) = 2 * u64) by (simpl; lra).
+  assert (U8 : bpow radix2 (-50) = 8 * u64) by (simpl; lra).
+  assert (C : 1 <= 1 + (k + 4) * bpow radix2 (-52)) by nra.
+  assert (N : forall x, 0 <= x -> 0 <= round64 x) by apply round64_nonneg.
+  destruct HA as [->|HA].
+  { rewrite Rmult_0_r. apply N, Rmult_le_pos; [|nra]. apply N, Rmult_le_pos; [|lra]. apply N, Rmult_le_pos; lra. }
+  destruct whole as [->|Hk1].
+  { rewrite !Rmult_0_l. apply N, Rmult_le_pos; [|nra]. apply N. lra. }
+  assert (A0 : 0 < A) by (apply Rlt_le_trans with (2 := HA), bpow_gt_0).
+  assert (Ku : 0 <= k * u64 <= / 1000000) by (rewrite u64_value; split; lra).
+  assert (S : A <= sum * 2) by nra.
+  set (c := 1 + (k + 4) * bpow radix2 (-52)) in *.
+  set (a := round64 (sum * c)). set (r := round64 (a * k)).
+  assert (half : forall x, 0 <= x -> x <= x * (1 - u64) * 2) by (intros; nra).
+  assert (S1 : sum <= sum * c) by nra.
+  assert (B1 : sum * c * (1 - u64) <= a).
+  { apply round64_below, (tiny 1); [lia|]. change (bpow radix2 1) with 2. lra. }
+  assert (A1 : A <= a * 4) by (specialize (half (sum * c)); lra).
+  assert (a1 : a <= a * k) by nra.
+  assert (B2 : a * k * (1 - u64) <= r).
+  { apply round64_below, (tiny 2); [lia|]. change (bpow radix2 2) with 4. lra. }
+  assert (A2 : A <= r * 8) by (specialize (half (a * k)); lra).
+  assert (r0 : 0 < r) by lra.
+  assert (B3 : r * (u64 * (1 + bpow radix2 (-50))) * (1 - u64) <= round64 (r * (u64 * (1 + bpow radix2 (-50))))).
+  { apply round64_below, (tiny 56); [lia|]. apply Rle_trans with (1 := HA). apply Rle_trans with (1 := A2).
+    replace (bpow radix2 56) with (8 * / u64) by (rewrite u64_value; simpl; lra).
+    replace (r * (u64 * (1 + bpow radix2 (-50))) * (8 * / u64))
+      with (r * 8 * (1 + bpow radix2 (-50))) by (field; lra).
+    nra. }
+  apply Rle_trans with (2 := B3).
+  assert (F := factors k Hk). fold c in F.
+  set (w := 1 - u64) in *. set (g := 1 + bpow radix2 (-50)) in *.
+  assert (W : 0 < w) by (unfold w; lra). assert (G : 0 < g) by (unfold g; lra).
+  apply Rle_trans with (A * (1 - k * u64) * c * w * k * w * (u64 * g) * w).
+  - replace (A * (1 - k * u64) * c * w * k * w * (u64 * g) * w)
+      with ((k * u64 * A) * ((1 - k * u64) * c * w * w * w * g)) by ring.
+    assert (0 <= k * u64 * A) by (apply Rmult_le_pos; lra). nra.
+  - apply Rmult_le_compat_r; [lra|]. apply Rmult_le_compat_r; [apply Rlt_le, Rmult_lt_0_compat; lra|].
+    apply Rle_trans with (2 := B2). apply Rmult_le_compat_r; [lra|]. apply Rmult_le_compat_r; [lra|].
+    apply Rle_trans with (2 := B1). apply Rmult_le_compat_r; [lra|]. apply Rmult_le_compat_r; lra.
 Qed.
 
-Lemma additions_pos : forall t, 0 <= additions t.
-Proof. induction t; simpl; lra. Qed.
+(** The bound that is computed, in binary64 and rounded at every step, bounds the error of the sum:
+    for K products and one more term, K < 2^32, of which no product is so small that it is below
+    2^−298, the least product of two binary32 numbers.
 
-(** One addition of two sums, in numbers alone: what the rounding loses is at most n₂·u·A₁ + n₁·u·A₂,
-    for n terms and magnitude A of each sum. *)
-Lemma loss : forall v d s1 s2 c1 c2 A1 A2 n1 n2,
-  0 <= v <= 1 -> 0 <= n1 -> 0 <= n2 ->
-  Rabs s1 <= A1 -> Rabs s2 <= A2 ->
-  Rabs (c1 - s1) <= n1 * v * A1 -> Rabs (c2 - s2) <= n2 * v * A2 ->
-  Rabs d <= v * Rabs (c1 + c2) -> Rabs d <= Rabs c1 -> Rabs d <= Rabs c2 ->
-  Rabs d <= (n2 + 1) * v * A1 + (n1 + 1) * v * A2.
+    Rests on it: num/exact.Float64; num/exact.Product. *)
+Theorem float64_error : forall (t : order) (K : Z),
+  (0 <= K < 2 ^ 32)%Z -> Z.of_nat (terms t) = (K + 1)%Z ->
+  every binary64 t ->
+  (magnitude t = 0 \/ bpow radix2 (-298) <= magnitude t) ->
+  Rabs (sum64 t - exact t) <= error_bound K (sum64 (magnitudes t)).
 Proof.
-  intros v d s1 s2 c1 c2 A1 A2 n1 n2 [Hv0 Hv1] Hn1 Hn2 S1 S2 C1 C2 D D1 D2.
-  assert (P1 : 0 <= A1) by (apply Rle_trans with (2 := S1), Rabs_pos).
-  assert (P2 : 0 <= A2) by (apply Rle_trans with (2 := S2), Rabs_pos).
-  assert (B1 : Rabs c1 <= A1 + n1 * v * A1).
-  { replace c1 with (s1 + (c1 - s1)) by ring. refine (Rle_trans _ _ _ (Rabs_triang _ _) _). lra. }
-  assert (B2 : Rabs c2 <= A2 + n2 * v * A2).
-  { replace c2 with (s2 + (c2 - s2)) by ring. refine (Rle_trans _ _ _ (Rabs_triang _ _) _). lra. }
-  assert (V1 : 0 <= n1 * v) by now apply Rmult_le_pos.
-  assert (V2 : 0 <= n2 * v) by now apply Rmult_le_pos.
-  destruct (Rle_or_lt A2 (v * A1)) as [small2|big2].
-  - assert (n2 * v * A2 <= n2 * v * A1).
-    { apply Rmult_le_compat_l; [exact V2|]. apply Rle_trans with (1 := small2). nra. }
-    assert (0 <= (n1 + 1) * v * A2) by (apply Rmult_le_pos; nra). nra.
-  - destruct (Rle_or_lt A1 (v * A2)) as [small1|big1].
-    + assert (n1 * v * A1 <= n1 * v * A2).
-      { apply Rmult_le_compat_l; [exact V1|]. apply Rle_trans with (1 := small1). nra. }
-      assert (0 <= (n2 + 1) * v * A1) by (apply Rmult_le_pos; nra). nra.
-    + assert (T : Rabs (c1 + c2) <= A1 + n1 * v * A1 + (A2 + n2 * v * A2)).
-      { refine (Rle_trans _ _ _ (Rabs_triang _ _) _). lra. }
-      assert (n1 * (v * A1) <= n1 * A2) by (apply Rmult_le_compat_l; lra).
-      assert (n2 * (v * A2) <= n2 * A1) by (apply Rmult_le_compat_l; lra).
-      apply Rle_trans with (1 := D).
-      apply Rle_trans with (v * (A1 + n1 * A2 + (A2 + n2 * A1))); [|apply Req_le; ring].
-      apply Rmult_le_compat_l; [exact Hv0|]. nra.
-Qed.
-
-(** A sum of n terms in any order is off by at most (n−1)·2^−53 times the sum of the terms'
-    magnitudes, also among subnormals.
-
-    Rests on it: num/exact.Float64, whose Err is this bound; num/exact.sums. *)
-Theorem any_order_error : forall t : order,
-  all_terms binary64 t ->
-  Rabs (computed t - exact t) <= additions t * u * magnitude t.
-Proof.
-  induction t as [x|l IHl r IHr]; intros H; cbn [computed exact additions magnitude].
-  - rewrite Rminus_diag_eq, Rabs_R0 by reflexivity. lra.
-  - destruct H as [Hl Hr]. specialize (IHl Hl). specialize (IHr Hr).
-    set (d := rounded (computed l + computed r) - (computed l + computed r)).
-    assert (v : 0 <= u <= 1) by (split; [apply bpow_ge_0 | simpl; lra]).
-    assert (D : Rabs d <= (additions r + 1) * u * magnitude l + (additions l + 1) * u * magnitude r).
-    { apply loss with (exact l) (exact r) (computed l) (computed r);
-        auto using additions_pos, magnitude_exact; unfold d.
-      - apply addition_relative; now apply computed_format.
-      - apply addition_nearest; now apply computed_format.
-      - rewrite Rplus_comm. apply addition_nearest; now apply computed_format. }
-    replace (rounded (computed l + computed r) - (exact l + exact r))
-      with (d + ((computed l - exact l) + (computed r - exact r))) by (unfold d; ring).
-    refine (Rle_trans _ _ _ (Rabs_triang _ _) _).
-    refine (Rle_trans _ _ _ (Rplus_le_compat_l _ _ _ (Rabs_triang _ _)) _).
-    lra.
+  intros t K HK count floats size.
+  assert (k : INR (terms t) - 1 = IZR K).
+  { rewrite INR_IZR_INZ, count, plus_IZR. simpl. ring. }
+  eapply Rle_trans; [apply (sum_error_in_any_order _ _ _ t binary64_addition floats)|].
+  rewrite k. unfold error_bound.
+  assert (E := sum_error_in_any_order _ _ _ (magnitudes t) binary64_addition (magnitudes_float t floats)).
+  rewrite magnitudes_terms, magnitudes_magnitude, magnitudes_exact, k in E.
+  assert (R : 0 <= IZR K <= 4294967296) by (split; apply IZR_le; lia).
+  assert (M := magnitude_nonneg t).
+  assert (Ku : IZR K * u64 <= / 1000000) by (rewrite u64_value; lra).
+  apply Rabs_le_inv in E.
+  apply bound_is_enough; try assumption.
+  - destruct (Z.eq_dec K 0) as [->|]; [now left | right; apply (IZR_le 1); lia].
+  - nra.
+  - lra.
 Qed.
 
 (** Every partial sum of integers, in units of 2^unit, is an integer in these units. *)
 Definition is_integer (unit : Z) (x : R) : Prop := exists m, x = F2R (Float radix2 m unit).
 
-Lemma rounded_integer : forall unit x, (-1074 <= unit)%Z -> is_integer unit x -> is_integer unit (rounded x).
+Lemma rounded_integer : forall unit x, (-1074 <= unit)%Z -> is_integer unit x -> is_integer unit (round64 x).
 Proof.
   intros unit x le [m E].
   set (e := cexp radix2 (FLT_exp (-1074) 53) x).
   destruct (Z.le_gt_cases unit e) as [big|small].
   - exists (ZnearestE (scaled_mantissa radix2 (FLT_exp (-1074) 53) x) * 2 ^ (e - unit))%Z.
-    unfold round. fold e. unfold F2R; simpl Fnum; simpl Fexp.
+    unfold nearest, round. fold e. unfold F2R; simpl Fnum; simpl Fexp.
     rewrite mult_IZR, (IZR_Zpower radix2) by lia. rewrite Rmult_assoc, <- bpow_plus. do 2 f_equal. lia.
   - exists m. rewrite <- E. apply round_generic; [typeclasses eauto|].
     rewrite E. apply generic_format_F2R. intros _. rewrite <- E. fold e. lia.
@@ -168,36 +172,35 @@ Proof.
 Qed.
 
 Lemma computed_integer : forall unit t, (-1074 <= unit)%Z ->
-  all_terms (is_integer unit) t -> is_integer unit (computed t).
+  every (is_integer unit) t -> is_integer unit (sum64 t).
 Proof.
   intros unit t le. induction t as [x|l IHl r IHr]; intros H; simpl; [exact H|].
   destruct H as [Hl Hr]. apply rounded_integer; [exact le|]. apply plus_integer; auto.
 Qed.
 
-(** The exact dot product. The terms are integers in units of 2^unit, and [total] is their exact sum.
-    They are added in binary64, in any order, and modulo 2^64, which gives [w]. If the bound of the
+(** The exact sum. The terms are integers in units of 2^unit, and [total] is their exact sum. They
+    are added in binary64, in any order, and modulo 2^64, which gives [w]. If a bound of the
     binary64 sum's error is below 2^63 units, then that sum is an integer f in these units, and f
     and w determine the exact sum.
 
     Rests on it: num/exact.twoAdic; num/exact.Round. *)
 Theorem exact_sum : forall (t : order) (unit total w : Z) (error : R),
   (-1074 <= unit)%Z ->
-  all_terms binary64 t -> all_terms (is_integer unit) t ->
+  every (is_integer unit) t ->
   exact t = IZR total * bpow radix2 unit ->
-  additions t * u * magnitude t <= error ->
+  Rabs (sum64 t - exact t) <= error ->
   error < bpow radix2 (unit + 63) ->
   (w mod 2 ^ 64 = total mod 2 ^ 64)%Z ->
-  exists f : Z, computed t = IZR f * bpow radix2 unit /\
+  exists f : Z, sum64 t = IZR f * bpow radix2 unit /\
     (total = f + signed 64 (w - f))%Z.
 Proof.
-  intros t unit total w error le Hf Hi Ht Herr Hlt Hw.
+  intros t unit total w error le Hi Ht Herr Hlt Hw.
   destruct (computed_integer unit t le Hi) as [f E]. unfold F2R in E; simpl in E.
   exists f. split; [exact E|]. apply two_places; [|exact Hw].
   apply lt_IZR. rewrite abs_IZR, minus_IZR.
   apply Rmult_lt_reg_r with (bpow radix2 unit); [apply bpow_gt_0|].
   change (IZR (2 ^ 63)) with (bpow radix2 63). rewrite <- bpow_plus, Z.add_comm.
-  apply Rle_lt_trans with (2 := Hlt). apply Rle_trans with (2 := Herr).
-  apply Rle_trans with (2 := any_order_error t Hf). apply Req_le.
+  apply Rle_lt_trans with (2 := Hlt). apply Rle_trans with (2 := Herr). apply Req_le.
   rewrite E, Ht, <- (Rabs_pos_eq (bpow radix2 unit)) at 1 by apply bpow_ge_0.
   rewrite <- Rabs_mult, <- Rabs_Ropp. f_equal. ring.
 Qed.

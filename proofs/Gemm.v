@@ -4,7 +4,7 @@
 
 From Coq Require Import Reals List Lia Lra Psatz ZArith.
 From Flocq Require Import Core Operations.
-From Tokitai Require Import Sum Binary32 Lanes.
+From Tokitai Require Import Sum Tree Lanes Binary32.
 Import ListNotations.
 Local Open Scope R_scope.
 
@@ -83,7 +83,7 @@ Proof. exact binary32_addition. Qed.
 
 (** With the exact partial sums s_k, the chain of K steps is off by at most (u·sum |s_k| + K·eta) / (1 - K·u).
 
-    Rests on it: truth.chainError, reference.products.chain *)
+    Rests on it: truth.chainError; reference.products.chain. *)
 Theorem fma_chain_running_error c ab :
   INR (length ab) * u < 1 ->
   Rabs (fma_chain c ab - dot c ab) <=
@@ -100,7 +100,9 @@ Qed.
 (** The closed form of docs/accuracy.md: up to 2^23 products, the chain is off by at most
     gamma(K)·(|c| + sum |a_k·b_k|) + K·2^-149.
 
-    Rests on it: op/gemm.boundAt, bound.Gamma *)
+    Speaks of: gemm.forward 05c9f276a7bf19bb9bbd04d4474224aef1dc64968901a71a1e04d0288be08603, gemm.grad_a 1556e032c5e98a0acb5516db49e5c95bf5e533a5f57b679af15eb35ae73e1878, gemm.grad_b 8e3c3c459c304e5da3a3e5661ab12d0fed8b2d2b66f1307f2b1eb3d3dd3f47c6
+
+    Rests on it: op/gemm.boundAt; bound.Gamma. *)
 Theorem fma_chain_error c ab :
   (Z.of_nat (length ab) <= 2 ^ 23)%Z ->
   Rabs (fma_chain c ab - dot c ab) <=
@@ -173,7 +175,7 @@ Qed.
 (** The same for factors of few bits, at most 24 together, as f16, bf16 and FP8 have: a first step from 0 does not
     round relatively.
 
-    Rests on it: truth.chainError *)
+    Rests on it: truth.chainError. *)
 Theorem fma_chain_of_short_factors_running_error m e n f ab :
   let a := F2R (Float radix2 m e) in let b := F2R (Float radix2 n f) in
   (Z.abs m * Z.abs n < 2 ^ 24)%Z -> INR (S (length ab)) * u < 1 ->
@@ -187,34 +189,34 @@ Proof. intros a b H. apply first_product_running_error. now apply short_product.
     neighbours in a binary tree; an old value is added last. *)
 Definition add32 (x y : R) : R := round32 (x + y).
 Definition panels (inner : list (R * R) -> R) (parts : list (list (R * R))) : R :=
-  adjacent R 0 add32 (map inner parts).
+  tree R 0 add32 (map inner parts).
 Definition panels_onto (c : R) inner parts : R := add32 (panels inner parts) c.
 
-Definition panel_tree (inner : list (R * R) -> R) parts : tree :=
-  adjacent tree (Leaf 0) Node (map Leaf (map inner parts)).
+Definition panel_order (inner : list (R * R) -> R) parts : order :=
+  tree order (Leaf 0) Node (map Leaf (map inner parts)).
 
 Lemma zero_binary32 : binary32 0.
 Proof. apply generic_format_0. Qed.
 
-Lemma panel_tree_facts inner parts : (forall p, binary32 (inner p)) ->
-  computed add32 (panel_tree inner parts) = panels inner parts /\
-  exact (panel_tree inner parts) = sum (map inner parts) /\
-  magnitude (panel_tree inner parts) = sum_abs (map inner parts) /\
-  (height (panel_tree inner parts) <= Nat.log2_up (length parts))%nat /\
-  every binary32 (panel_tree inner parts).
+Lemma panel_order_facts inner parts : (forall p, binary32 (inner p)) ->
+  computed add32 (panel_order inner parts) = panels inner parts /\
+  exact (panel_order inner parts) = sum (map inner parts) /\
+  magnitude (panel_order inner parts) = sum_abs (map inner parts) /\
+  (height (panel_order inner parts) <= Nat.log2_up (length parts))%nat /\
+  every binary32 (panel_order inner parts).
 Proof.
-  intros B. unfold panel_tree, panels.
-  rewrite (adjacent_map tree R (Leaf 0) 0 Node add32), (adjacent_map tree R (Leaf 0) 0 Node Rplus (exact)),
-    (adjacent_map tree R (Leaf 0) 0 Node Rplus (magnitude)); try easy; try apply Rabs_R0.
-  rewrite !(adjacent_sum R 0 Rplus) by (intros; ring).
+  intros B. unfold panel_order, panels.
+  rewrite (tree_map order R (Leaf 0) 0 Node add32), (tree_map order R (Leaf 0) 0 Node Rplus (exact)),
+    (tree_map order R (Leaf 0) 0 Node Rplus (magnitude)); try easy; try apply Rabs_R0.
+  rewrite !(tree_sum R 0 Rplus) by (intros; ring).
   rewrite !(map_map Leaf). repeat split.
   - now rewrite map_id.
   - now rewrite map_id.
-  - pose proof (adjacent_keep tree (Leaf 0) Node (fun n t => height t <= n)%nat) as K.
+  - pose proof (tree_keep order (Leaf 0) Node (fun n t => height t <= n)%nat) as K.
     specialize (K ltac:(simpl; intros; lia) ltac:(simpl; intros; lia) 0%nat (map Leaf (map inner parts))).
     rewrite !map_length in K. apply (K (le_n 0)).
     rewrite Forall_map. apply Forall_forall. intros. simpl. lia.
-  - pose proof (adjacent_keep tree (Leaf 0) Node (fun _ t => every binary32 t)) as K.
+  - pose proof (tree_keep order (Leaf 0) Node (fun _ t => every binary32 t)) as K.
     apply (K ltac:(auto) ltac:(simpl; auto) 0%nat _ zero_binary32).
     rewrite Forall_map, Forall_map. apply Forall_forall. intros. apply B.
 Qed.
@@ -266,14 +268,14 @@ Qed.
     E + gamma(h)·(A + E), where E is the sum of all e p, A the sum of the magnitudes of all products, and h the
     binary logarithm of P, rounded up.
 
-    Rests on it: truth.panelsError, def.Panels *)
+    Rests on it: truth.panelsError; def.Panels. *)
 Theorem panels_error inner e parts :
   let E := sum (map e parts) in let h := Nat.log2_up (length parts) in
   (forall p, binary32 (inner p)) ->
   Forall (fun p => Rabs (inner p - dot 0 p) <= e p) parts -> INR h * u < 1 ->
   Rabs (panels inner parts - dot 0 (concat parts)) <= E + gamma u h * (dot_abs 0 (concat parts) + E).
 Proof.
-  intros E h B W H. destruct (panel_tree_facts inner parts B) as (C & X & M & T & F).
+  intros E h B W H. destruct (panel_order_facts inner parts B) as (C & X & M & T & F).
   rewrite <- C. apply sum_of_results_error with binary32; auto.
   - exact u_rounded.
   - rewrite X. now apply inner_error.
@@ -282,15 +284,15 @@ Qed.
 
 (** The same onto an old value, which takes one addition more.
 
-    Rests on it: truth.panelsError *)
+    Rests on it: truth.panelsError. *)
 Theorem panels_onto_error c inner e parts :
   let E := sum (map e parts) in let h := S (Nat.log2_up (length parts)) in
   binary32 c -> (forall p, binary32 (inner p)) ->
   Forall (fun p => Rabs (inner p - dot 0 p) <= e p) parts -> INR h * u < 1 ->
   Rabs (panels_onto c inner parts - dot c (concat parts)) <= E + gamma u h * (dot_abs c (concat parts) + E).
 Proof.
-  intros E h Hc B W H. destruct (panel_tree_facts inner parts B) as (C & X & M & T & F).
-  assert (D : panels_onto c inner parts = computed add32 (Node (panel_tree inner parts) (Leaf c))).
+  intros E h Hc B W H. destruct (panel_order_facts inner parts B) as (C & X & M & T & F).
+  assert (D : panels_onto c inner parts = computed add32 (Node (panel_order inner parts) (Leaf c))).
   { simpl. now rewrite C. }
   rewrite D. apply sum_of_results_error with binary32; auto.
   - exact u_rounded.

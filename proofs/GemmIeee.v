@@ -38,7 +38,7 @@ Qed.
 (** If the sum of magnitudes, widened by the bound, stays below 2^128, then no step overflows: the chain of IEEE's
     numbers is finite, its value is the chain of rounded real numbers, and its error that of [fma_chain_error].
 
-    Rests on it: op/gemm.boundAt, truth.chainError, num.FMA *)
+    Rests on it: op/gemm.boundAt; truth.chainError; num.FMA. *)
 Theorem ieee_chain_error c ab :
   let K := length ab in let A := dot_abs (B2R c) (values ab) in
   is_finite c = true -> all_finite ab -> (Z.of_nat K <= 2 ^ 23)%Z ->

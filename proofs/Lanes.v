@@ -5,21 +5,14 @@
     an addition: real numbers, rounded numbers, or trees, which gives the order as a tree of Sum.v. *)
 
 From Coq Require Import Reals List Arith Lia Lra.
-From Tokitai Require Import Sum.
+From Tokitai Require Import Sum Tree.
 Import ListNotations.
+
+Lemma le_power_log2_up n : n <= 2 ^ Nat.log2_up n.
+Proof. destruct n as [|[|n]]; [simpl; lia..|]. apply Nat.log2_up_spec. lia. Qed.
 
 Section Fold.
 Variables (A : Type) (zero : A) (add : A -> A -> A).
-
-(** One level of the tree: s[i] = s[2i] + s[2i+1], where a last one without a neighbour is passed on. *)
-Fixpoint neighbours (l : list A) : list A :=
-  match l with a :: b :: rest => add a b :: neighbours rest | _ => l end.
-
-Fixpoint levels (n : nat) (l : list A) : list A :=
-  match n with 0 => l | S n => levels n (neighbours l) end.
-
-(** The tree over all of a list, and zero without any. *)
-Definition adjacent (l : list A) : A := hd zero (levels (Nat.log2_up (length l)) l).
 
 (** Adds a row to the lanes, one term to each; the last row may be short. *)
 Fixpoint deal (lanes row : list A) : list A :=
@@ -34,15 +27,15 @@ Fixpoint rows (n L : nat) (lanes terms : list A) : list A :=
 
 (** The sum in L lanes; each lane starts with its first term. *)
 Definition lane_sum (L : nat) (x : list A) : A :=
-  adjacent (rows (length x) L (firstn L x) (skipn L x)).
+  tree A zero add (rows (length x) L (firstn L x) (skipn L x)).
 
 (** What holds for the terms holds for the sum, if additions keep it and raise a counter. *)
 Section Invariant.
 Variable P : nat -> A -> Prop.
-Hypothesis weaken : forall n m a, n <= m -> P n a -> P m a.
-Hypothesis keep : forall n a b, P n a -> P n b -> P (S n) (add a b).
+Variable weaken : forall n m a, n <= m -> P n a -> P m a.
+Variable keep : forall n a b, P n a -> P n b -> P (S n) (add a b).
 
-Lemma neighbours_keep n : forall k l, length l <= k -> Forall (P n) l -> Forall (P (S n)) (neighbours l).
+Lemma level_keep n : forall k l, length l <= k -> Forall (P n) l -> Forall (P (S n)) (level A add l).
 Proof.
   induction k as [|k IH]; intros [|a [|b l]] H F; simpl in *; try constructor; try lia;
     inversion F as [|? ? Ha F']; subst; auto.
@@ -51,17 +44,18 @@ Proof.
   - inversion F'; subst. apply IH; [lia|easy].
 Qed.
 
-Lemma levels_keep k : forall n l, Forall (P n) l -> Forall (P (n + k)) (levels k l).
+Lemma levels_keep k : forall n l, Forall (P n) l -> Forall (P (n + k)) (levels A add k l).
 Proof.
   induction k as [|k IH]; intros n l F; simpl.
   - now rewrite Nat.add_0_r.
-  - replace (n + S k) with (S n + k) by lia. apply IH. now apply neighbours_keep with (length l).
+  - replace (n + S k) with (S n + k) by lia. apply IH. now apply level_keep with (length l).
 Qed.
 
-Lemma adjacent_keep n l : P n zero -> Forall (P n) l -> P (n + Nat.log2_up (length l)) (adjacent l).
+Lemma tree_keep n l : P n zero -> Forall (P n) l -> P (n + Nat.log2_up (length l)) (tree A zero add l).
 Proof.
-  intros Z F. unfold adjacent. pose proof (levels_keep (Nat.log2_up (length l)) n l F) as G.
-  destruct (levels _ l); simpl.
+  intros Z F. rewrite (tree_levels A zero add (Nat.log2_up (length l))) by apply le_power_log2_up.
+  pose proof (levels_keep (Nat.log2_up (length l)) n l F) as G.
+  destruct (levels A add _ l); simpl.
   - apply weaken with n; [lia|easy].
   - now inversion G.
 Qed.
@@ -116,7 +110,7 @@ Proof.
   2: { rewrite skipn_length. destruct (le_lt_dec (length x) L).
        - replace (length x - L) with 0 by lia. now rewrite !Nat.div_small by lia.
        - f_equal. lia. }
-  eapply weaken; [|apply (adjacent_keep (n + (length x - 1) / L))].
+  eapply weaken; [|apply (tree_keep (n + (length x - 1) / L))].
   - rewrite rows_length, firstn_length. rewrite Nat.min_comm. lia.
   - apply weaken with n; [lia|easy].
   - exact G.
@@ -125,41 +119,33 @@ End Invariant.
 
 (** Where the order does not matter, the sum in lanes is the sum. *)
 Section AnyOrder.
-Hypothesis comm : forall a b, add a b = add b a.
-Hypothesis assoc : forall a b c, add a (add b c) = add (add a b) c.
-Hypothesis zero_l : forall a, add zero a = a.
+Variable comm : forall a b, add a b = add b a.
+Variable assoc : forall a b c, add a (add b c) = add (add a b) c.
+Variable zero_l : forall a, add zero a = a.
 Let sum := fold_right add zero.
 
 Lemma sum_app l l' : sum (l ++ l') = add (sum l) (sum l').
 Proof. induction l; simpl; [now rewrite zero_l|]. now rewrite IHl, assoc. Qed.
 
-Lemma neighbours_sum : forall k l, length l <= k -> sum (neighbours l) = sum l.
+Lemma level_sum : forall k l, length l <= k -> sum (level A add l) = sum l.
 Proof.
   induction k as [|k IH]; intros [|a [|b l]] H; simpl in *; try easy; try lia.
   rewrite IH by lia. now rewrite assoc.
 Qed.
 
-Lemma neighbours_length : forall k l, length l <= k -> 2 * length (neighbours l) <= length l + 1.
-Proof.
-  induction k as [|k IH]; intros [|a [|b l]] H; simpl in *; try lia.
-  specialize (IH l). lia.
-Qed.
-
-Lemma levels_sum k : forall l, length l <= 2 ^ k -> hd zero (levels k l) = sum l.
+Lemma levels_sum k : forall l, length l <= 2 ^ k -> hd zero (levels A add k l) = sum l.
 Proof.
   induction k as [|k IH]; intros l H; simpl.
   - destruct l as [|a [|b l]]; simpl in *; try lia; [easy|]. rewrite comm. now rewrite zero_l.
   - rewrite IH.
-    + now apply neighbours_sum with (length l).
-    + pose proof (neighbours_length (length l) l). simpl in H. lia.
+    + now apply level_sum with (length l).
+    + rewrite level_length. simpl in H. apply Nat.lt_succ_r, Nat.div_lt_upper_bound; lia.
 Qed.
 
-Lemma adjacent_sum l : adjacent l = sum l.
+Lemma tree_sum l : tree A zero add l = sum l.
 Proof.
-  apply levels_sum. destruct (length l) as [|[|n]] eqn:E.
-  - simpl. lia.
-  - simpl. lia.
-  - apply Nat.log2_up_spec. lia.
+  rewrite (tree_levels A zero add (Nat.log2_up (length l))) by apply le_power_log2_up.
+  apply levels_sum, le_power_log2_up.
 Qed.
 
 Lemma deal_sum : forall lanes row, length row <= length lanes -> sum (deal lanes row) = add (sum lanes) (sum row).
@@ -188,7 +174,7 @@ Qed.
 
 Lemma lane_sum_sum L x : 0 < L -> lane_sum L x = sum x.
 Proof.
-  intros HL. unfold lane_sum. rewrite adjacent_sum, rows_sum.
+  intros HL. unfold lane_sum. rewrite tree_sum, rows_sum.
   - rewrite <- sum_app. now rewrite firstn_skipn.
   - easy.
   - rewrite skipn_length. lia.
@@ -202,22 +188,20 @@ End Fold.
 (** A function that turns one addition into another turns sums into sums. *)
 Section Homomorphism.
 Variables (A B : Type) (zero : A) (zero' : B) (add : A -> A -> A) (add' : B -> B -> B) (f : A -> B).
-Hypothesis f_zero : f zero = zero'.
-Hypothesis f_add : forall a b, f (add a b) = add' (f a) (f b).
+Variable f_zero : f zero = zero'.
+Variable f_add : forall a b, f (add a b) = add' (f a) (f b).
 
-Lemma neighbours_map : forall k l, length l <= k -> map f (neighbours A add l) = neighbours B add' (map f l).
+Lemma level_map : forall k l, length l <= k -> map f (level A add l) = level B add' (map f l).
 Proof.
   induction k as [|k IH]; intros [|a [|b l]] H; simpl in *; try easy; try lia.
   rewrite f_add, IH by lia. easy.
 Qed.
 
 Lemma levels_map k : forall l, map f (levels A add k l) = levels B add' k (map f l).
-Proof. induction k as [|k IH]; intros l; simpl; [easy|]. now rewrite IH, (neighbours_map (length l)). Qed.
+Proof. induction k as [|k IH]; intros l; simpl; [easy|]. now rewrite IH, (level_map (length l)). Qed.
 
-Lemma adjacent_map l : f (adjacent A zero add l) = adjacent B zero' add' (map f l).
-Proof.
-  unfold adjacent. rewrite map_length, <- levels_map. destruct (levels A add _ l); simpl; [easy|easy].
-Qed.
+Lemma tree_map l : f (tree A zero add l) = tree B zero' add' (map f l).
+Proof. unfold tree. rewrite map_length, <- levels_map. destruct (levels A add _ l); easy. Qed.
 
 Lemma deal_map : forall lanes row, map f (deal A add lanes row) = deal B add' (map f lanes) (map f row).
 Proof. induction lanes as [|a lanes IH]; intros [|b row]; simpl; [easy..|]. now rewrite f_add, IH. Qed.
@@ -230,7 +214,7 @@ Proof.
 Qed.
 
 Lemma lane_sum_map L x : f (lane_sum A zero add L x) = lane_sum B zero' add' L (map f x).
-Proof. unfold lane_sum. now rewrite adjacent_map, rows_map, <- firstn_map, <- skipn_map, map_length. Qed.
+Proof. unfold lane_sum. now rewrite tree_map, rows_map, <- firstn_map, <- skipn_map, map_length. Qed.
 End Homomorphism.
 
 (** ** Real numbers *)
@@ -240,33 +224,33 @@ Local Open Scope R_scope.
 Definition sum (x : list R) : R := fold_right Rplus 0 x.
 Definition sum_abs (x : list R) : R := sum (map Rabs x).
 
-(** The order of a sum in lanes, as a tree. *)
-Definition lane_tree (L : nat) (x : list R) : tree := lane_sum tree (Leaf 0) Node L (map Leaf x).
+(** The order of a sum in lanes, as a tree of Sum.v. *)
+Definition lane_order (L : nat) (x : list R) : order := lane_sum order (Leaf 0) Node L (map Leaf x).
 
-Lemma lane_tree_computed add L x : computed add (lane_tree L x) = lane_sum R 0 add L x.
+Lemma lane_order_computed add L x : computed add (lane_order L x) = lane_sum R 0 add L x.
 Proof.
-  unfold lane_tree. rewrite (lane_sum_map tree R (Leaf 0) 0 Node add); [|easy|easy].
+  unfold lane_order. rewrite (lane_sum_map order R (Leaf 0) 0 Node add); [|easy|easy].
   f_equal. rewrite map_map. apply map_id.
 Qed.
 
-Lemma lane_tree_exact L x : (0 < L)%nat -> exact (lane_tree L x) = sum x.
+Lemma lane_order_exact L x : (0 < L)%nat -> exact (lane_order L x) = sum x.
 Proof.
-  intros HL. unfold lane_tree. rewrite (lane_sum_map tree R (Leaf 0) 0 Node Rplus); [|easy|easy].
+  intros HL. unfold lane_order. rewrite (lane_sum_map order R (Leaf 0) 0 Node Rplus); [|easy|easy].
   rewrite map_map, map_id. apply lane_sum_sum; intros; try ring. easy.
 Qed.
 
-Lemma lane_tree_magnitude L x : (0 < L)%nat -> magnitude (lane_tree L x) = sum_abs x.
+Lemma lane_order_magnitude L x : (0 < L)%nat -> magnitude (lane_order L x) = sum_abs x.
 Proof.
-  intros HL. unfold lane_tree. rewrite (lane_sum_map tree R (Leaf 0) 0 Node Rplus).
+  intros HL. unfold lane_order. rewrite (lane_sum_map order R (Leaf 0) 0 Node Rplus).
   - rewrite map_map. apply lane_sum_sum; intros; try ring. easy.
   - apply Rabs_R0.
   - easy.
 Qed.
 
-Lemma lane_tree_every (P : R -> Prop) L x : (0 < L)%nat -> P 0 -> Forall P x -> every P (lane_tree L x).
+Lemma lane_order_every (P : R -> Prop) L x : (0 < L)%nat -> P 0 -> Forall P x -> every P (lane_order L x).
 Proof.
   intros HL H0 F.
-  pose proof (lane_sum_keep tree (Leaf 0) Node (fun _ t => every P t)) as K.
+  pose proof (lane_sum_keep order (Leaf 0) Node (fun _ t => every P t)) as K.
   apply (K ltac:(auto) ltac:(simpl; auto) L 0%nat (map Leaf x) HL H0).
   rewrite Forall_map. exact F.
 Qed.
@@ -275,10 +259,10 @@ Qed.
     tree over the lanes that are not empty. *)
 Definition lane_height (n L : nat) : nat := (n - 1) / L + Nat.log2_up (Nat.min n L).
 
-Lemma lane_tree_height L x : (0 < L)%nat -> (height (lane_tree L x) <= lane_height (length x) L)%nat.
+Lemma lane_order_height L x : (0 < L)%nat -> (height (lane_order L x) <= lane_height (length x) L)%nat.
 Proof.
   intros HL.
-  pose proof (lane_sum_keep tree (Leaf 0) Node (fun n t => height t <= n)%nat) as K.
+  pose proof (lane_sum_keep order (Leaf 0) Node (fun n t => height t <= n)%nat) as K.
   specialize (K ltac:(simpl; intros; lia) ltac:(simpl; intros; lia) L 0%nat (map Leaf x) HL).
   rewrite map_length in K. refine (K (le_n 0) _).
   rewrite Forall_map. apply Forall_forall. intros. simpl. lia.
@@ -286,15 +270,15 @@ Qed.
 
 (** A sum in L lanes is off by at most gamma(h), h its height, times the sum of magnitudes.
 
-    Rests on it: bound.RowHeight, bound.ColHeight, def.Order.Height, num.LaneSum, truth.shape.factorAt *)
+    Rests on it: bound.RowHeight; bound.ColHeight; def.Order.Height; num.LaneSum; truth.shape.factorAt. *)
 Theorem lane_sum_error is_float add u L x :
   rounded_addition is_float add u -> is_float 0 -> Forall is_float x ->
   (0 < L)%nat -> INR (lane_height (length x) L) * u < 1 ->
   Rabs (lane_sum R 0 add L x - sum x) <= gamma u (lane_height (length x) L) * sum_abs x.
 Proof.
-  intros A H0 F HL H. rewrite <- lane_tree_computed.
-  rewrite <- (lane_tree_exact L x HL), <- (lane_tree_magnitude L x HL).
+  intros A H0 F HL H. rewrite <- lane_order_computed.
+  rewrite <- (lane_order_exact L x HL), <- (lane_order_magnitude L x HL).
   apply sum_error_by_height with is_float; auto.
-  - now apply lane_tree_every.
-  - now apply lane_tree_height.
+  - now apply lane_order_every.
+  - now apply lane_order_height.
 Qed.

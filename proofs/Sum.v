@@ -1,12 +1,8 @@
-(** * The error of a floating-point sum, in any order and in a given one
+(** * Errors of sums
 
-    Nothing here depends on a format. A rounded addition is any operation on
-    a set of numbers with the properties below; Binary32.v shows that the
-    addition of binary32, and that of binary64, has them.
-
-    An order of additions is a binary tree, whose leaves are the terms. Orders
-    are given as folds over lists, for any type of terms: with numbers and
-    rounded addition they compute the sum, with leaves and [Node] the tree. *)
+    Nothing here depends on a format. A rounded addition is any operation on a set of numbers with the properties
+    below; Binary32.v shows that the additions of binary32 and of binary64 have them. An order of additions is a
+    binary tree with the terms at its leaves. *)
 
 From Coq Require Import Reals List Lia Lra Psatz Permutation.
 Import ListNotations.
@@ -17,23 +13,23 @@ Definition gamma (u : R) (n : nat) : R := INR n * u / (1 - INR n * u).
 
 (** ** Orders *)
 
-Inductive tree := Leaf (x : R) | Node (l r : tree).
+Inductive order := Leaf (x : R) | Node (l r : order).
 
 (** The real sum, the sum of magnitudes, the number of terms, and the largest
     number of additions that a term passes through. *)
-Fixpoint exact (t : tree) : R :=
+Fixpoint exact (t : order) : R :=
   match t with Leaf x => x | Node l r => exact l + exact r end.
 
-Fixpoint magnitude (t : tree) : R :=
+Fixpoint magnitude (t : order) : R :=
   match t with Leaf x => Rabs x | Node l r => magnitude l + magnitude r end.
 
-Fixpoint terms (t : tree) : nat :=
+Fixpoint terms (t : order) : nat :=
   match t with Leaf _ => 1 | Node l r => terms l + terms r end.
 
-Fixpoint height (t : tree) : nat :=
+Fixpoint height (t : order) : nat :=
   match t with Leaf _ => 0 | Node l r => S (Nat.max (height l) (height r)) end.
 
-Fixpoint every (P : R -> Prop) (t : tree) : Prop :=
+Fixpoint every (P : R -> Prop) (t : order) : Prop :=
   match t with Leaf x => P x | Node l r => every P l /\ every P r end.
 
 (** A rounded addition on a set of numbers, with relative error u. The sum of two numbers is also no
@@ -47,7 +43,7 @@ Record rounded_addition (is_float : R -> Prop) (add : R -> R -> R) (u : R) : Pro
   add_error_r : forall x y, is_float x -> is_float y -> Rabs (add x y - (x + y)) <= Rabs y }.
 
 (** The sum as it is computed. *)
-Fixpoint computed (add : R -> R -> R) (t : tree) : R :=
+Fixpoint computed (add : R -> R -> R) (t : order) : R :=
   match t with Leaf x => x | Node l r => add (computed add l) (computed add r) end.
 
 Lemma exact_le_magnitude t : Rabs (exact t) <= magnitude t.
@@ -68,7 +64,7 @@ Qed.
 Section RoundedAddition.
 
 Variables (is_float : R -> Prop) (add : R -> R -> R) (u : R).
-Hypothesis rounded : rounded_addition is_float add u.
+Variable rounded : rounded_addition is_float add u.
 
 Let u_nonneg := u_nonneg _ _ _ rounded.
 Let u_le_1 := u_le_1 _ _ _ rounded.
@@ -199,7 +195,7 @@ End RoundedAddition.
 
 (** The first addition to zero is exact, so a sum that starts at +0 may as well start from its first term.
 
-    Rests on it: num.LaneSum, bound.RowHeight *)
+    Rests on it: num.LaneSum; bound.RowHeight. *)
 Theorem add_zero is_float add u x :
   rounded_addition is_float add u -> is_float 0 -> is_float x ->
   add 0 x = x.
@@ -213,7 +209,7 @@ Qed.
 (** A sum of n terms, in whatever order, is off by at most (n-1)u times the sum of their magnitudes. There is no
     condition on n.
 
-    Rests on it: truth.shape.factorAt, truth.bounded, num/exact.Float64 *)
+    Rests on it: truth.shape.factorAt; truth.bounded; num/exact.Float64. *)
 Theorem sum_error_in_any_order is_float add u t :
   rounded_addition is_float add u -> every is_float t ->
   Rabs (computed add t - exact t) <= (INR (terms t) - 1) * u * magnitude t.
@@ -222,7 +218,7 @@ Proof. intros A. now apply any_order. Qed.
 (** A sum in which no term passes through more than h additions is off by at most gamma(h) times the sum of the
     magnitudes of its terms (Higham 2002, section 4.2).
 
-    Rests on it: bound.Gamma, truth.gamma, truth.shape.factorAt, truth.scatterError *)
+    Rests on it: bound.Gamma; truth.gamma; truth.shape.factorAt; truth.scatterError. *)
 Theorem sum_error_by_height is_float add u t h :
   rounded_addition is_float add u -> every is_float t ->
   (height t <= h)%nat -> INR h * u < 1 ->
@@ -237,7 +233,7 @@ Qed.
     [e], and their magnitudes add up to at most [a + e]. This is how the sums of panels, and of rows of a tensor,
     are added.
 
-    Rests on it: truth.panelsError *)
+    Rests on it: truth.panelsError. *)
 Theorem sum_of_results_error is_float add u t wanted a e h :
   rounded_addition is_float add u -> every is_float t ->
   (height t <= h)%nat -> INR h * u < 1 ->

@@ -18,6 +18,9 @@ func runContraction(d *def.Definition, operands []num.Array, o *Options) error {
 	if err != nil {
 		return err
 	}
+	if d.Ring.IsExact() {
+		return x.exactProduct(o)
+	}
 	letters := slices.DeleteFunc(slices.Clone(d.Operands[2].BatchDims()), func(l string) bool { return l == d.Group })
 	if d.Group != "" {
 		letters = append(letters, d.Group)

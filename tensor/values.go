@@ -18,8 +18,8 @@ const floats = "f16, bf16, f32, e4m3 or e5m2"
 // rounded once to d, to nearest even.
 func FromFloat32(dev device.Device, d num.DType, values []float32, shape ...int) (*Tensor, error) {
 	const op = "tensor.FromFloat32"
-	if d == num.I32 {
-		return nil, &device.ArgumentError{Op: op, Operand: "dtype", Got: "is i32", Want: floats}
+	if d.IsInteger() {
+		return nil, &device.ArgumentError{Op: op, Operand: "dtype", Got: "is " + d.String(), Want: floats}
 	}
 	t, err := allocateFor(op, dev, d, "values", len(values), 1, shape)
 	if err != nil {
@@ -31,12 +31,32 @@ func FromFloat32(dev device.Device, d num.DType, values []float32, shape ...int)
 // FromInt32 returns a tensor of dtype I32 with the given values in row-major
 // order.
 func FromInt32(dev device.Device, values []int32, shape ...int) (*Tensor, error) {
-	const op = "tensor.FromInt32"
-	t, err := allocateFor(op, dev, num.I32, "values", len(values), 1, shape)
+	return fromInts("tensor.FromInt32", dev, values, shape)
+}
+
+// FromInts returns a tensor of dtype I8, I32 or I64 with the given values in row-major
+// order.
+func FromInts[T int8 | int32 | int64](dev device.Device, values []T, shape ...int) (*Tensor, error) {
+	return fromInts("tensor.FromInts", dev, values, shape)
+}
+
+func fromInts[T int8 | int32 | int64](op string, dev device.Device, values []T, shape []int) (*Tensor, error) {
+	t, err := allocateFor(op, dev, formatOf[T](), "values", len(values), 1, shape)
 	if err != nil {
 		return nil, err
 	}
-	return filled(t, t.setInt32s(op, values))
+	return filled(t, setInts(t, op, values))
+}
+
+// formatOf returns the format that stores integers of type T.
+func formatOf[T int8 | int32 | int64]() num.DType {
+	switch any(T(0)).(type) {
+	case int8:
+		return num.I8
+	case int32:
+		return num.I32
+	}
+	return num.I64
 }
 
 // FromBytes returns a tensor with the given stored values: little-endian,
@@ -86,13 +106,13 @@ func (t *Tensor) SetFloat32s(values []float32) error {
 }
 
 // SetInt32s writes all elements of a tensor of dtype I32.
-func (t *Tensor) SetInt32s(values []int32) error { return t.setInt32s("tensor.SetInt32s", values) }
+func (t *Tensor) SetInt32s(values []int32) error { return setInts(t, "tensor.SetInt32s", values) }
 
 // SetBytes writes all elements, given as they are stored, without gaps.
 func (t *Tensor) SetBytes(raw []byte) error { return t.setBytes("tensor.SetBytes", raw) }
 
 func (t *Tensor) setFloat32s(op string, values []float32) error {
-	if err := t.checkValues(op, wantFloat, len(values)); err != nil {
+	if err := t.checkValues(op, floats, t.isFloat(), len(values)); err != nil {
 		return err
 	}
 	return t.encode(op, func(dst []byte) {
@@ -117,13 +137,24 @@ func (t *Tensor) setFloat32s(op string, values []float32) error {
 	})
 }
 
-func (t *Tensor) setInt32s(op string, values []int32) error {
-	if err := t.checkValues(op, wantInt, len(values)); err != nil {
+func setInts[T int8 | int32 | int64](t *Tensor, op string, values []T) error {
+	if err := t.checkValues(op, formatOf[T]().String(), t.isOf(formatOf[T]()), len(values)); err != nil {
 		return err
 	}
 	return t.encode(op, func(dst []byte) {
-		for i, v := range values {
-			binary.LittleEndian.PutUint32(dst[4*i:], uint32(v))
+		switch values := any(values).(type) {
+		case []int8:
+			for i, v := range values {
+				dst[i] = uint8(v)
+			}
+		case []int32:
+			for i, v := range values {
+				binary.LittleEndian.PutUint32(dst[4*i:], uint32(v))
+			}
+		case []int64:
+			for i, v := range values {
+				binary.LittleEndian.PutUint64(dst[8*i:], uint64(v))
+			}
 		}
 	})
 }
@@ -159,7 +190,7 @@ func (t *Tensor) setBytes(op string, raw []byte) error {
 // Float32s returns the values of a tensor of a floating-point dtype, exactly.
 func (t *Tensor) Float32s() ([]float32, error) {
 	defer runtime.KeepAlive(t)
-	raw, err := t.read("tensor.Float32s", wantFloat)
+	raw, err := t.read("tensor.Float32s", floats, t.isFloat())
 	if err != nil {
 		return nil, err
 	}
@@ -188,13 +219,28 @@ func (t *Tensor) Float32s() ([]float32, error) {
 // Int32s returns the values of a tensor of dtype I32.
 func (t *Tensor) Int32s() ([]int32, error) {
 	defer runtime.KeepAlive(t)
-	raw, err := t.read("tensor.Int32s", wantInt)
+	raw, err := t.read("tensor.Int32s", num.I32.String(), t.isOf(num.I32))
 	if err != nil {
 		return nil, err
 	}
 	values := make([]int32, t.Len())
 	for i := range values {
 		values[i] = int32(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return values, nil
+}
+
+// Ints returns the values of a tensor of dtype I8, I32 or I64.
+func (t *Tensor) Ints() ([]int64, error) {
+	defer runtime.KeepAlive(t)
+	raw, err := t.read("tensor.Ints", "i8, i32 or i64", t != nil && t.dtype.IsInteger())
+	if err != nil {
+		return nil, err
+	}
+	values := make([]int64, t.Len())
+	a := num.Array{DType: t.dtype, Rows: 1, Cols: len(values), Stride: len(values), Data: raw}
+	for i := range values {
+		values[i] = a.Integer(0, i)
 	}
 	return values, nil
 }
@@ -224,8 +270,8 @@ func (t *Tensor) checkWritable(op string) error {
 
 // read returns the elements without gaps: the tensor's memory if possible, else a
 // copy.
-func (t *Tensor) read(op string, want valueKind) ([]byte, error) {
-	if err := t.checkValues(op, want, t.Len()); err != nil {
+func (t *Tensor) read(op, want string, isWanted bool) ([]byte, error) {
+	if err := t.checkValues(op, want, isWanted, t.Len()); err != nil {
 		return nil, err
 	}
 	if t.IsContiguous() {
@@ -293,25 +339,17 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 	return t.setBytes(op, raw)
 }
 
-// valueKind is the kind of values that a call reads or writes.
-type valueKind bool
+// isFloat and isOf report of what dtype t is; a nil tensor is of none.
+func (t *Tensor) isFloat() bool         { return t != nil && t.dtype.IsFloat() }
+func (t *Tensor) isOf(d num.DType) bool { return t != nil && t.dtype == d }
 
-const (
-	wantFloat valueKind = true
-	wantInt   valueKind = false
-)
-
-// checkValues returns an error unless t holds n values of the wanted kind.
-func (t *Tensor) checkValues(op string, want valueKind, n int) error {
+// checkValues returns an error unless t is of a wanted dtype and holds n values.
+func (t *Tensor) checkValues(op, want string, isWanted bool, n int) error {
 	if err := Check(op, "tensor", t); err != nil {
 		return err
 	}
-	if t.dtype.IsFloat() != bool(want) {
-		names := "i32"
-		if want == wantFloat {
-			names = floats
-		}
-		return &device.ArgumentError{Op: op, Operand: "tensor", Got: fmt.Sprintf("has dtype %v", t.dtype), Want: names}
+	if !isWanted {
+		return &device.ArgumentError{Op: op, Operand: "tensor", Got: fmt.Sprintf("has dtype %v", t.dtype), Want: want}
 	}
 	return checkCount(op, "values", n, t.Len(), t.dtype, t.shape)
 }

@@ -222,3 +222,31 @@ func TestCopyFromOverlap(t *testing.T) {
 		t.Errorf("columns beside: %v", got)
 	}
 }
+
+// TestInts stores integers of each width and reads them back, exactly.
+func TestInts(t *testing.T) {
+	dev := host(t)
+	wide := []int64{math.MinInt64, -1, 0, 1, math.MaxInt64, 1 << 40}
+	x, err := FromInts(dev, wide, 2, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := x.Ints(); err != nil || !slices.Equal(got, wide) || x.DType() != num.I64 {
+		t.Errorf("int64: got %v %v, %v", x.DType(), got, err)
+	}
+	y, err := FromInts(dev, []int8{-128, -1, 127}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := y.Ints(); err != nil || !slices.Equal(got, []int64{-128, -1, 127}) || y.DType() != num.I8 {
+		t.Errorf("int8: got %v %v, %v", y.DType(), got, err)
+	}
+	for _, err := range []error{y.SetInt32s([]int32{1, 2, 3}), y.SetFloat32s([]float32{1, 2, 3})} {
+		if err == nil {
+			t.Error("a tensor of i8 took values of another type")
+		}
+	}
+	if _, err := (*Tensor)(nil).Ints(); err == nil {
+		t.Error("no tensor has integers")
+	}
+}

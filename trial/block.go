@@ -44,17 +44,18 @@ type Layout struct {
 }
 
 // poisons are patterns that no kernel is expected to write: NaNs with an unusual payload,
-// and int32 that are no index. There are two of each, because a kernel may write one of
+// and integers that are no index. There are two of each, because a kernel may write one of
 // them by chance.
-var poisons = map[num.DType][2]uint32{
+var poisons = map[num.DType][2]uint64{
 	num.F16:  {0x7e5a, 0xff2d},
 	num.BF16: {0x7fda, 0xffad},
 	num.F32:  {0x7fc5a5a5, 0xffda5a5a},
 	num.I32:  {0x9e5a5a5a, 0xe1a5a5a5},
+	num.I64:  {0x9e5a5a5a_a5c35a3c, 0xe1a5a5a5_5a3ca5c3},
 }
 
 // Poisons returns the two patterns of a format with which Operands.Poison fills outputs.
-func Poisons(d num.DType) [2]uint32 { return poisons[d] }
+func Poisons(d num.DType) [2]uint64 { return poisons[d] }
 
 // block is the memory of one operand: a guard, the rows with a gap after each, a guard.
 // Without memory it is a layout.

@@ -148,9 +148,9 @@ func (b *block) valueAt(at int) string {
 		return fmt.Sprintf("0x%02x", b.memory[at])
 	}
 	one := num.Array{DType: b.array.DType, Rows: 1, Cols: 1, Stride: 1, Data: b.memory[from : from+size]}
-	bits := one.Bits(0, 0)
-	if one.DType == num.I32 {
+	bits := one.Bits64(0, 0)
+	if one.DType.IsInteger() {
 		return Pattern(one.DType, bits)
 	}
-	return fmt.Sprintf("%s (%v)", Pattern(one.DType, bits), num.Widen(one.DType, bits))
+	return fmt.Sprintf("%s (%v)", Pattern(one.DType, bits), num.Value(one.DType, bits))
 }

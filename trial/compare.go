@@ -10,7 +10,7 @@ import (
 
 // Rule says when two stored patterns are the same result.
 //
-//	rule      two NaNs of a format    +0 and −0   everything else, infinities and int32 too
+//	rule      two NaNs of a format    +0 and −0   everything else, infinities and integers too
 //	Values    are the same result     differ      is the same if all bits are
 //	Patterns  differ by their bits    differ      is the same if all bits are
 //
@@ -33,7 +33,7 @@ func RuleOf(d *def.Definition) Rule {
 }
 
 // Same reports whether two patterns of a format are the same result.
-func (r Rule) Same(d num.DType, x, y uint32) bool {
+func (r Rule) Same(d num.DType, x, y uint64) bool {
 	return x == y || r == Values && num.IsNaN(d, x) && num.IsNaN(d, y)
 }
 
@@ -42,7 +42,7 @@ type Difference struct {
 	Name      string // of the operand
 	Row, Col  int
 	DType     num.DType
-	Got, Want uint32
+	Got, Want uint64
 
 	shape string // what is wrong instead, if the arrays cannot be compared
 }
@@ -59,7 +59,7 @@ func (r Rule) Difference(name string, got, want num.Array) *Difference {
 			continue
 		}
 		for c := range got.Cols {
-			if x, y := got.Bits(row, c), want.Bits(row, c); !r.Same(got.DType, x, y) {
+			if x, y := got.Bits64(row, c), want.Bits64(row, c); !r.Same(got.DType, x, y) {
 				return &Difference{Name: name, Row: row, Col: c, DType: got.DType, Got: x, Want: y}
 			}
 		}
@@ -73,16 +73,16 @@ func (d *Difference) String() string {
 		return d.shape
 	}
 	text := fmt.Sprintf("%s[%d,%d] is %s, want %s", d.Name, d.Row, d.Col, Pattern(d.DType, d.Got), Pattern(d.DType, d.Want))
-	if d.DType == num.I32 {
+	if d.DType.IsInteger() {
 		return text
 	}
-	return text + fmt.Sprintf(" (%v, %v)", num.Widen(d.DType, d.Got), num.Widen(d.DType, d.Want))
+	return text + fmt.Sprintf(" (%v, %v)", num.Value(d.DType, d.Got), num.Value(d.DType, d.Want))
 }
 
-// Pattern shows a stored value: the bits of a float in hexadecimal, an int32 as a number.
-func Pattern(d num.DType, bits uint32) string {
-	if d == num.I32 {
-		return fmt.Sprint(int32(bits))
+// Pattern shows a stored value: the bits of a float in hexadecimal, an integer as a number.
+func Pattern[P num.Pattern](d num.DType, bits P) string {
+	if d.IsInteger() {
+		return fmt.Sprint(num.SignExtend(d, uint64(bits)))
 	}
 	return fmt.Sprintf("0x%0*x", 2*d.Size(), bits)
 }

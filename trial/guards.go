@@ -18,9 +18,9 @@ type Guards uint8
 const (
 	// GuardsOfBytes hold GuardByte: small numbers, and int32 that are no index.
 	GuardsOfBytes Guards = iota
-	// GuardsOfNaN hold NaNs of the operand's format, of many payloads and both signs. The
-	// format int32 has none: there they hold 0, an index that every table has, so that one
-	// index too many is not skipped.
+	// GuardsOfNaN hold NaNs of the operand's format, of many payloads and both signs.
+	// Formats of integers have none: there int32 hold 0, an index that every table has, so that one
+	// index too many is not skipped, and others hold random bits.
 	GuardsOfNaN
 	// GuardsOfNumbers hold ordinary numbers, as the rest of a larger tensor would.
 	GuardsOfNumbers
@@ -53,16 +53,18 @@ func (g Guards) fill(memory []byte, d num.DType, key uint64) {
 	}
 	a := num.NewArray(d, 1, guardElements)
 	random := gen.Seeded(key)
-	FillBits(a, func(int, int) uint32 {
+	FillBits(a, func(int, int) uint64 {
 		switch {
 		case d == num.I32 && g == GuardsOfNaN:
 			return 0
 		case d == num.I32:
-			return uint32(int32(random.Below(7) - 2))
+			return uint64(random.Below(7) - 2)
+		case d.IsInteger():
+			return random.Next()
 		case g == GuardsOfNaN:
-			return drawNaN(d, random.Next())
+			return uint64(drawNaN(d, random.Next()))
 		}
-		return num.Narrow(d, random.Ordinary())
+		return num.Stored(d, random.Ordinary())
 	})
 	repeat(memory, a.Data)
 }
@@ -108,24 +110,24 @@ func (x *Operands) PoisonDrawn(key uint64, which int) {
 	for i, b := range x.blocks {
 		if x.isPure(i) {
 			bits := DrawPoisons(b.array.DType, key)[which]
-			FillBits(b.array, func(int, int) uint32 { return bits })
+			FillBits(b.array, func(int, int) uint64 { return bits })
 		}
 	}
 }
 
 // DrawPoisons returns the two patterns of a format with which PoisonDrawn fills outputs
 // under a key.
-func DrawPoisons(d num.DType, key uint64) [2]uint32 {
+func DrawPoisons(d num.DType, key uint64) [2]uint64 {
 	random := gen.Seeded(key ^ uint64(d)<<56)
-	var p [2]uint32
+	var p [2]uint64
 	for i := range p {
 		switch r := random.Next(); {
-		case d == num.I32:
-			p[i] = uint32(r)
+		case d.IsInteger():
+			p[i] = r >> (64 - 8*d.Size())
 		case r>>62 == 0:
-			p[i] = num.Narrow(d, random.Ordinary())
+			p[i] = num.Stored(d, random.Ordinary())
 		default:
-			p[i] = drawNaN(d, r)
+			p[i] = uint64(drawNaN(d, r))
 		}
 	}
 	if p[0] == p[1] {

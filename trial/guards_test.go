@@ -123,7 +123,7 @@ func TestDrawPoisons(t *testing.T) {
 		if !d.IsFloat() && d != num.I32 {
 			continue
 		}
-		nans, seen := 0, map[uint32]bool{}
+		nans, seen := 0, map[uint64]bool{}
 		for key := range uint64(400) {
 			p := trial.DrawPoisons(d, key)
 			if p[0] == p[1] {

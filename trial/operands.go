@@ -163,7 +163,7 @@ func (x *Operands) Poison(which int) {
 	for i, b := range x.blocks {
 		if x.isPure(i) {
 			bits := poisons[b.array.DType][which]
-			FillBits(b.array, func(int, int) uint32 { return bits })
+			FillBits(b.array, func(int, int) uint64 { return bits })
 		}
 	}
 }
@@ -183,7 +183,7 @@ func (x *Operands) Unwritten(before *Operands, omitted []string, among []Place) 
 	var list []Place
 	hold := func(p Place) {
 		now, then := x.Array(p.Operand), before.Array(p.Operand)
-		if len(list) < MostUnwritten && now.Bits(p.Row, p.Col) == then.Bits(p.Row, p.Col) {
+		if len(list) < MostUnwritten && now.Bits64(p.Row, p.Col) == then.Bits64(p.Row, p.Col) {
 			list = append(list, p)
 		}
 	}
@@ -197,13 +197,12 @@ func (x *Operands) Unwritten(before *Operands, omitted []string, among []Place) 
 		if !x.isPure(i) || slices.Contains(omitted, x.Definition.Operands[i].Name) {
 			continue
 		}
-		now, then := make([]uint32, b.array.Cols), make([]uint32, b.array.Cols)
+		size := b.array.DType.Size()
 		for r := range b.array.Rows {
-			b.array.Patterns(r, now)
-			before.blocks[i].array.Patterns(r, then)
-			for c := range now {
-				if now[c] == then[c] {
-					hold(Place{i, r, c})
+			now, then := b.array.Row(r), before.blocks[i].array.Row(r)
+			for c := 0; c < len(now); c += size {
+				if bytes.Equal(now[c:c+size], then[c:c+size]) {
+					hold(Place{i, r, c / size})
 				}
 			}
 		}

@@ -213,7 +213,7 @@ func TestPoison(t *testing.T) {
 			o := &pair.Operands[i]
 			for r := range x.Array(i).Rows {
 				for c := range x.Array(i).Cols {
-					got, want := operandOf(x, i).Bits(r, c), operandOf(before, i).Bits(r, c)
+					got, want := operandOf(x, i).Bits64(r, c), operandOf(before, i).Bits64(r, c)
 					if !o.IsIn {
 						want = trial.Poisons(x.Array(i).DType)[which]
 					}
@@ -255,10 +255,10 @@ func TestUnwritten(t *testing.T) {
 					before.Poison(which)
 					after := before.Clone()
 					for _, k := range outputs {
-						trial.FillBits(after.Array(k), func(row, col int) uint32 {
+						trial.FillBits(after.Array(k), func(row, col int) uint64 {
 							switch {
 							case k == i && row == r && col == c:
-								return operandOf(after, k).Bits(row, col) // left out
+								return operandOf(after, k).Bits64(row, col) // left out
 							case row == 0:
 								return trial.Poisons(after.Array(k).DType)[0] // written, by chance
 							}
@@ -305,13 +305,13 @@ func TestDifferenceSeesEveryElement(t *testing.T) {
 		for r := range a.Rows {
 			for c := range a.Cols {
 				got := x.Clone()
-				bits := a.Bits(r, c) ^ 1
-				operandOf(got, i).SetBits(r, c, bits)
+				bits := a.Bits64(r, c) ^ 1
+				operandOf(got, i).SetBits64(r, c, bits)
 				d := got.Difference(answer)
 				switch {
 				case !pair.Operands[i].IsOut && d != nil:
 					t.Errorf("an input differs: %v", d)
-				case pair.Operands[i].IsOut && (d == nil || d.Name != pair.Operands[i].Name || d.Row != r || d.Col != c || d.Got != bits || d.Want != a.Bits(r, c)):
+				case pair.Operands[i].IsOut && (d == nil || d.Name != pair.Operands[i].Name || d.Row != r || d.Col != c || d.Got != bits || d.Want != a.Bits64(r, c)):
 					t.Errorf("%s[%d,%d] changed: got %v", pair.Operands[i].Name, r, c, d)
 				}
 			}
@@ -350,7 +350,7 @@ func TestRule(t *testing.T) {
 	for _, test := range []struct {
 		what                 string
 		d                    num.DType
-		x, y                 uint32
+		x, y                 uint64
 		asValues, asPatterns bool
 	}{
 		{"equal bits", num.F16, 0x3c00, 0x3c00, true, true},
@@ -378,8 +378,8 @@ func TestRule(t *testing.T) {
 			t.Errorf("%s in %v: the same pattern: got %v, want %v", test.what, test.d, got, test.asPatterns)
 		}
 		x, y := num.NewArray(test.d, 2, 2), num.NewArray(test.d, 2, 2)
-		x.SetBits(1, 1, test.x)
-		y.SetBits(1, 1, test.y)
+		x.SetBits64(1, 1, test.x)
+		y.SetBits64(1, 1, test.y)
 		if got := trial.Values.Difference("y", x, y) == nil; got != test.asValues {
 			t.Errorf("%s in %v: no difference of values: got %v, want %v", test.what, test.d, got, test.asValues)
 		}

@@ -8,15 +8,23 @@ import (
 
 // Fill stores a value in every element, row by row, each with one rounding.
 func Fill(a num.Array, value func(r, c int) float32) {
-	FillBits(a, func(r, c int) uint32 { return num.Narrow(a.DType, value(r, c)) })
+	FillBits(a, func(r, c int) uint64 { return num.Stored(a.DType, value(r, c)) })
 }
 
 // FillBits stores a pattern in every element, row by row.
-func FillBits(a num.Array, bits func(r, c int) uint32) {
+func FillBits[P num.Pattern](a num.Array, bits func(r, c int) P) {
+	if a.DType.Size() == 8 {
+		for r := range a.Rows {
+			for c := range a.Cols {
+				a.SetBits64(r, c, uint64(bits(r, c)))
+			}
+		}
+		return
+	}
 	row := make([]uint32, a.Cols)
 	for r := range a.Rows {
 		for c := range row {
-			row[c] = bits(r, c)
+			row[c] = uint32(bits(r, c))
 		}
 		a.SetPatterns(r, row)
 	}

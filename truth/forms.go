@@ -33,13 +33,33 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 		}, func(int, int, int, set) {})
 	}
 	result := operands[2]
+	terms := func(int, int) products { return products{} }
+	if d.HasScales() {
+		var err error
+		if terms, err = k.termsOf(); err != nil {
+			return nil, err
+		}
+	}
 	for r := range result.Rows {
+		if err := k.ended(); err != nil {
+			return nil, err
+		}
 		for c := range result.Cols {
-			isOne := true
-			for _, scale := range k.scalesOf(r, c) { // which may be multiplied into the factors, or with each other
-				isOne = isOne && math.Abs(scale) <= math.MaxFloat64 && scale != 0
+			one := form{isOne: true}
+			scales, high, product := k.scalesOf(r, c), 0, 1.0
+			for _, scale := range scales { // which may be multiplied into the factors, or with each other
+				one.isOne = one.isOne && math.Abs(scale) <= math.MaxFloat64
+				high, product = high+max(0, exponent(scale)), product*math.Abs(scale)
 			}
-			f.at[2][r*result.Cols+c].isOne = isOne
+			if one.isOne = one.isOne && product >= 0x1p-126 && product <= math.MaxFloat32; len(scales) > 0 {
+				abs := 0.0
+				p := terms(r, c)
+				for i := range p.a {
+					abs += math.Abs(p.a[i] * p.b[i])
+				}
+				one.mayOverflow = high+max(0, exponent(abs)) > 127
+			}
+			f.at[2][r*result.Cols+c] = one
 		}
 	}
 	return f, nil

@@ -33,6 +33,7 @@ type evaluator[T ball.Number[T]] struct {
 	late       []*def.Node            // the needed nodes after the last row
 	floats     []float32              // a row of an operand
 	instead    func(*def.Node)        // evaluates a node, in the place of evaluate; may be nil
+	room       func(n int) []T        // allocates, in the place of make; may be nil
 	err        error
 }
 
@@ -196,7 +197,11 @@ func (e *evaluator[T]) begin(columns []int) {
 		v := &e.values[n.ID]
 		switch n.Type {
 		case def.Float:
-			v.x = make([]T, length)
+			if e.room != nil {
+				v.x = e.room(length)
+			} else {
+				v.x = make([]T, length)
+			}
 		case def.Int:
 			v.i = make([]set, length)
 		case def.Bool:

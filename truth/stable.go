@@ -144,6 +144,9 @@ func EncloseStable(d *def.Definition, operands []num.Array, o StableOptions) (*S
 	if err := o.Order.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
+	if d.Ring.IsExact() {
+		return nil, fmt.Errorf("%s: sums in %s are exact, and admit one result each: promise bits", d.Name, d.Ring)
+	}
 	s := &Stable{o: o, call: &call{d: d, operands: operands, Options: Options{
 		Params: o.Params, Model: o.Model, Order: &o.Order, FunctionULP: o.FunctionULP, Mode: Exact, Context: o.Context,
 	}}}
@@ -301,4 +304,26 @@ func (s *Stable) At(operand, row, col int) ball.Ball {
 		return s.sums.exact(i, row, col)
 	}
 	return s.outputs[operand].exact[i]
+}
+
+// Exact returns what Enclose does in mode Exact, which has been computed on the way. It is nil if
+// an output holds int32.
+func (s *Stable) Exact() *Result {
+	k := *s.call
+	k.Options = Options{Params: k.Params, Model: k.Model, Context: k.Context, Mode: Exact}
+	r := &Result{call: &k, sets: make([][]set, len(k.d.Operands)), enclosures: make([][]ball.Ball, len(k.d.Operands))}
+	switch {
+	case s.ints != nil:
+		return nil
+	case s.sums != nil:
+		result := k.operands[2]
+		r.enclosures[2] = make([]ball.Ball, len(s.sums.sums))
+		for i := range r.enclosures[2] {
+			r.enclosures[2][i] = s.sums.exact(i, i/result.Cols, i%result.Cols)
+		}
+	}
+	for i, z := range s.outputs {
+		r.enclosures[i] = z.exact
+	}
+	return r
 }

@@ -207,6 +207,7 @@ func (r *perturbed) adder(n, width int, s shape) adder[ball.Ball] {
 // the promise, and finds how much these change the results. What belongs to nodes is by Node.ID.
 type perturbation struct {
 	*Stable
+	*arena
 	rounding *perturbed
 	centre   *evaluator[ball.Ball]
 	box      *evaluator[ball.Ball]
@@ -228,6 +229,7 @@ type perturbation struct {
 	spreads    []*spread
 	noisy      []*def.Node // values of a row, and those that all rows share, that have an error
 	narrow     []*def.Node // narrow values that vary, the last first, without late ones
+	ofRow      []*def.Node // values of a row that have slopes
 }
 
 func (s *Stable) newPerturbation() (*perturbation, error) {
@@ -235,9 +237,9 @@ func (s *Stable) newPerturbation() (*perturbation, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &perturbation{Stable: s, noise: noise, rounding: &perturbed{}}
-	p.centre = &evaluator[ball.Ball]{call: s.call, rounding: exactly[ball.Ball]{}}
-	p.box = &evaluator[ball.Ball]{call: s.call, rounding: p.rounding, instead: p.evaluate}
+	p := &perturbation{Stable: s, arena: arenas.Get().(*arena), noise: noise, rounding: &perturbed{}}
+	p.centre = &evaluator[ball.Ball]{call: s.call, rounding: exactly[ball.Ball]{}, room: p.balls}
+	p.box = &evaluator[ball.Ball]{call: s.call, rounding: p.rounding, instead: p.evaluate, room: p.balls}
 	for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
 		if err := e.size(); err != nil {
 			return nil, err

@@ -35,6 +35,17 @@ func (z StableForms) Allowing(allow func(operand, row, col int) float64) StableF
 	return wider
 }
 
+// Exact returns the exact enclosure of a definition if it is one of the forms and that was computed
+// on the way (Stable.Exact), else nil.
+func (z StableForms) Exact(d *def.Definition) *Result {
+	for _, s := range z {
+		if s.call.d == d {
+			return s.Exact()
+		}
+	}
+	return nil
+}
+
 // Known reports whether an element has a set. It has none where a form may overflow.
 func (z StableForms) Known(operand, row, col int) bool {
 	for _, s := range z {

@@ -33,9 +33,9 @@ func (p *perturbation) newLateSums() []*lateSum {
 			length = p.box.cols
 			z.column = p.newColumn(n.Args[0])
 		} else {
-			z.single = newAdjoints(len(p.varies), 1)
+			z.single = p.newAdjoints(1)
 		}
-		z.fixed, z.slopes = make([]float64, length), make([]float64, length)
+		z.fixed, z.slopes = p.floats(length), p.floats(length)
 		late = append(late, z)
 	}
 	return late
@@ -70,7 +70,7 @@ func (z *lateSum) share(p *perturbation, n *def.Node, of *column, by *adjoints) 
 		if isWide(n) {
 			length = p.box.cols
 		}
-		total = make([]ball.Ball, length)
+		total = p.balls(length)
 		z.shared[n.ID] = total
 	}
 	switch {
@@ -137,7 +137,7 @@ func (p *perturbation) findLate(o def.Output, late []*lateSum) {
 		return
 	}
 	var of *column
-	single := newAdjoints(len(p.varies), 1)
+	single := p.newAdjoints(1)
 	by := &single
 	if isWide(n) {
 		of = p.newColumn(n)

@@ -16,16 +16,22 @@ import (
 // for which totals of w and w·r on both sides of t suffice. Cells of equal width, as many as there
 // are ratios, help to sort these and to find t.
 type pairs struct {
-	ratios          []float64
-	totals, moments []float64 // of w and w·r, before each; one more than there are ratios
-	rest            float64   // Σ |g|·E where f = 0
-	first, perCell  float64
-	cells           []int // the first ratio in each cell, and the number of all
-	unsorted        []weighted
-	sorted          []weighted
+	ratios         []float64
+	before         []totals // of the ratios before each; one more than there are ratios
+	rest           float64  // Σ |g|·E where f = 0
+	first, perCell float64
+	cells          []int // the first ratio in each cell, and the number of all
+	unsorted       []weighted
+	sorted         []weighted
 }
 
-type weighted struct{ ratio, weight float64 }
+// totals are sums of w and w·r.
+type totals struct{ weight, moment float64 }
+
+type weighted struct {
+	ratio, weight float64
+	cell          int
+}
 
 // take takes the numbers of a row, midpoints alone.
 func (z *pairs) take(f, g []ball.Ball, errors []float64) {
@@ -39,16 +45,20 @@ func (z *pairs) take(f, g []ball.Ball, errors []float64) {
 		}
 		r := g[j].Mid / x.Mid
 		first, last = min(first, r), max(last, r)
-		z.unsorted = append(z.unsorted, weighted{r, float64(math.Abs(x.Mid) * errors[j])})
+		z.unsorted = append(z.unsorted, weighted{ratio: r, weight: float64(math.Abs(x.Mid) * errors[j])})
 	}
 	z.first, z.perCell = first, float64(len(z.unsorted))/(last-first)
 	z.sort()
-	z.ratios, z.totals, z.moments = z.ratios[:0], append(z.totals[:0], 0), append(z.moments[:0], 0)
-	total, moment := 0.0, 0.0
-	for _, x := range z.sorted {
-		total += x.weight
-		moment += float64(x.weight * x.ratio)
-		z.ratios, z.totals, z.moments = append(z.ratios, x.ratio), append(z.totals, total), append(z.moments, moment)
+	n := len(z.sorted)
+	z.ratios = slices.Grow(z.ratios[:0], n)[:n]
+	z.before = slices.Grow(z.before[:0], n+1)[:n+1]
+	sum := totals{}
+	z.before[0] = sum
+	for i := range z.sorted {
+		x := &z.sorted[i]
+		sum.weight += x.weight
+		sum.moment += float64(x.weight * x.ratio)
+		z.ratios[i], z.before[i+1] = x.ratio, sum
 	}
 }
 
@@ -71,23 +81,37 @@ func (z *pairs) sort() {
 	z.cells = slices.Grow(z.cells[:0], n+1)[:n+1]
 	z.sorted = slices.Grow(z.sorted[:0], n)[:n]
 	clear(z.cells)
-	for _, x := range z.unsorted {
-		z.cells[z.cellOf(x.ratio)]++
+	for i := range z.unsorted {
+		x := &z.unsorted[i]
+		x.cell = z.cellOf(x.ratio)
+		z.cells[x.cell]++
 	}
 	end := 0
 	for k, count := range z.cells {
 		end += count
 		z.cells[k] = end
 	}
-	for _, x := range z.unsorted {
-		k := z.cellOf(x.ratio)
-		z.cells[k]--
-		z.sorted[z.cells[k]] = x
+	for i := range z.unsorted {
+		x := &z.unsorted[i]
+		z.cells[x.cell]--
+		z.sorted[z.cells[x.cell]] = *x
 	}
 	for k := range n {
-		in := z.sorted[z.cells[k]:z.cells[k+1]]
-		if len(in) > 1 {
-			slices.SortFunc(in, func(a, b weighted) int { return cmp.Compare(a.ratio, b.ratio) })
+		if in := z.sorted[z.cells[k]:z.cells[k+1]]; len(in) > 1 {
+			sortCell(in)
+		}
+	}
+}
+
+// sortCell sorts the numbers of a cell, which are few as a rule.
+func sortCell(in []weighted) {
+	if len(in) > 12 {
+		slices.SortFunc(in, func(a, b weighted) int { return cmp.Compare(a.ratio, b.ratio) })
+		return
+	}
+	for i := 1; i < len(in); i++ {
+		for j := i; j > 0 && in[j].ratio < in[j-1].ratio; j-- {
+			in[j], in[j-1] = in[j-1], in[j]
 		}
 	}
 }
@@ -115,7 +139,8 @@ func (z *pairs) sum(a, b float64) float64 {
 	last := len(z.ratios)
 	t := -a / b
 	i := z.below(t)
-	above := (z.moments[last] - z.moments[i]) - float64(t*(z.totals[last]-z.totals[i]))
-	below := float64(t*z.totals[i]) - z.moments[i]
+	all, before := z.before[last], z.before[i]
+	above := (all.moment - before.moment) - float64(t*(all.weight-before.weight))
+	below := float64(t*before.weight) - before.moment
 	return math.Abs(b) * (above + below + z.rest)
 }

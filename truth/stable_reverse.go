@@ -29,6 +29,10 @@ type column struct {
 	wide   [][]ball.Ball
 	isSame []bool // by Node.ID: the derivatives are those by the only value that is computed from it
 	narrow adjoints
+
+	isFixed     []bool // by Node.ID: the derivatives are the same in all rows
+	isFound     bool   // those are found
+	keepsNarrow bool   // those by narrow values too: nobody eliminates them
 }
 
 // adjoints are derivatives by narrow values, by Node.ID: those of each column, or of a single
@@ -37,16 +41,18 @@ type adjoints struct {
 	by    [][]ball.Ball
 	isSet []bool
 	n     int
+	*arena
 }
 
-func newAdjoints(nodes, n int) adjoints {
-	return adjoints{make([][]ball.Ball, nodes), make([]bool, nodes), n}
+func (p *perturbation) newAdjoints(n int) adjoints {
+	nodes := len(p.call.d.Math.Nodes)
+	return adjoints{make([][]ball.Ball, nodes), make([]bool, nodes), n, p.arena}
 }
 
 // to returns the place of the derivatives by a node, and whether they are still to be set.
 func (a *adjoints) to(id int) (place []ball.Ball, isFirst bool) {
 	if a.by[id] == nil {
-		a.by[id] = make([]ball.Ball, a.n)
+		a.by[id] = a.balls(a.n)
 	}
 	isFirst = !a.isSet[id]
 	a.isSet[id] = true
@@ -63,7 +69,9 @@ func (a *adjoints) at(id int) []ball.Ball {
 
 func (p *perturbation) newColumn(of *def.Node) *column {
 	nodes := p.call.d.Math.Nodes
-	z := &column{of: of, wide: make([][]ball.Ball, len(nodes)), isSame: make([]bool, len(nodes)), narrow: newAdjoints(len(nodes), p.box.cols)}
+	z := &column{of: of, wide: make([][]ball.Ball, len(nodes)), narrow: p.newAdjoints(p.box.cols)}
+	flags := make([]bool, 2*len(nodes))
+	z.isSame, z.isFixed = flags[:len(nodes)], flags[len(nodes):]
 	uses := make([]int, len(nodes))
 	uses[of.ID] = 1
 	for _, n := range slices.Backward(nodes[:of.ID+1]) {
@@ -74,14 +82,25 @@ func (p *perturbation) newColumn(of *def.Node) *column {
 			}
 		}
 	}
+	for id := range z.isFixed {
+		z.isFixed[id] = true
+	}
 	for _, n := range z.order {
 		if z.wide[n.ID] == nil {
-			z.wide[n.ID] = make([]ball.Ball, p.box.cols)
+			z.wide[n.ID] = p.balls(p.box.cols)
 		}
 		for k, d := range p.slopes[n.ID] {
-			if a := n.Args[k]; d.sign == 1 && isWide(a) && uses[a.ID] == 1 && a != of {
+			a := n.Args[k]
+			if d.sign == 1 && isWide(a) && uses[a.ID] == 1 && a != of {
 				z.wide[a.ID], z.isSame[a.ID] = z.wide[n.ID], true
 			}
+			z.isFixed[a.ID] = z.isFixed[a.ID] && z.isFixed[n.ID] && (d.sign != 0 || !isPerRow(n))
+		}
+	}
+	if len(z.order) > 0 {
+		one := z.wide[of.ID]
+		for j := range one {
+			one[j] = oneBall
 		}
 	}
 	return z
@@ -89,7 +108,8 @@ func (p *perturbation) newColumn(of *def.Node) *column {
 
 func isWide(n *def.Node) bool { return n.Extent&def.PerColumn != 0 }
 
-// differentiate finds the derivatives.
+// differentiate finds the derivatives in the current row. Those that are the same in all rows are
+// found in the first.
 func (z *column) differentiate(p *perturbation) {
 	clear(z.narrow.isSet)
 	if len(z.order) == 0 {
@@ -98,10 +118,6 @@ func (z *column) differentiate(p *perturbation) {
 	isSet := p.isSet
 	for _, n := range z.order {
 		isSet[n.ID] = false
-	}
-	one := z.wide[z.of.ID]
-	for j := range one {
-		one[j] = oneBall
 	}
 	isSet[z.of.ID] = true
 	for _, n := range z.order {
@@ -114,17 +130,23 @@ func (z *column) differentiate(p *perturbation) {
 				continue
 			}
 			a := n.Args[k]
-			if z.isSame[a.ID] {
+			isKept := z.isFound && z.isFixed[a.ID]
+			switch {
+			case z.isSame[a.ID]:
 				isSet[a.ID] = true
-			} else if isWide(a) {
-				chain(z.wide[a.ID], from, d, !isSet[a.ID])
+			case isWide(a):
+				if !isKept {
+					chain(z.wide[a.ID], from, d, !isSet[a.ID])
+				}
 				isSet[a.ID] = true
-			} else {
-				to, isFirst := z.narrow.to(a.ID)
-				chain(to, from, d, isFirst)
+			default:
+				if to, isFirst := z.narrow.to(a.ID); !isKept || !z.keepsNarrow {
+					chain(to, from, d, isFirst)
+				}
 			}
 		}
 	}
+	z.isFound = true
 }
 
 // chain adds from·d to the derivatives, or sets them. A derivative of 0 stays 0 whatever d is.
@@ -231,6 +253,7 @@ func (p *perturbation) newReduction(n *def.Node) *reduction {
 	z := &reduction{node: n, isSum: n.Op == def.OpRowSum || n.Op == def.OpTotalSum, into: make([]ball.Ball, count), has: make([]bool, count)}
 	if p.varies[n.Args[0].ID] {
 		z.arg = p.newColumn(n.Args[0])
+		z.arg.keepsNarrow = true
 	}
 	return z
 }
@@ -248,6 +271,7 @@ func (z *reduction) differentiate(p *perturbation) {
 			return
 		}
 	}
+	isFound := z.arg.isFound
 	z.arg.differentiate(p)
 	for id, isSet := range z.arg.narrow.isSet {
 		if !isSet {
@@ -256,7 +280,9 @@ func (z *reduction) differentiate(p *perturbation) {
 		z.has[id] = true
 		by := z.arg.narrow.by[id]
 		if z.isSum {
-			z.into[id] = ball.Ball{}.Sum(by)
+			if !isFound || !z.arg.isFixed[id] {
+				z.into[id] = ball.Ball{}.Sum(by)
+			}
 			continue
 		}
 		d := by[z.columns[0]]

@@ -15,6 +15,7 @@ func (s *Stable) encloseRows() error {
 	if err != nil {
 		return err
 	}
+	defer p.release()
 	var results []*result
 	s.outputs = map[int]*stableOutput{}
 	for _, o := range s.call.d.Math.Outputs {
@@ -48,7 +49,9 @@ func (s *Stable) encloseRows() error {
 				sum.add(e.values[n.Args[0].ID].x)
 			}
 		}
-		p.eachVarying(func(n *def.Node) bool { return !n.Late && isPerRow(n) }, p.findSlopes)
+		for _, n := range p.ofRow {
+			p.findSlopes(n)
+		}
 		p.differentiate()
 		for _, z := range results {
 			z.find(p)
@@ -74,7 +77,7 @@ func (p *perturbation) plan() {
 	count := len(nodes)
 	p.isExact, p.varies, p.isSet = make([]bool, count), make([]bool, count), make([]bool, count)
 	p.errors, p.sizes, p.extremes, p.slopes = make([][]float64, count), make([][]float64, count), make([]float64, count), make([][]slope, count)
-	p.scratch = make([]float64, p.box.cols)
+	p.scratch = p.floats(p.box.cols)
 	p.means, p.meanOf = make([][]ball.Ball, count), make([]int, count)
 	p.reductions, p.spreads = make([]*reduction, count), make([]*spread, count)
 	for _, n := range nodes {
@@ -88,15 +91,17 @@ func (p *perturbation) plan() {
 			length = p.box.cols
 		}
 		if p.hasError(n) {
-			p.errors[n.ID] = make([]float64, length)
+			p.errors[n.ID] = p.floats(length)
 			if !n.Late {
 				p.noisy = append(p.noisy, n)
 			}
 		}
 		if isSum(n) {
-			p.sizes[n.ID] = make([]float64, length)
+			p.sizes[n.ID] = p.floats(length)
 		}
-		p.slopes[n.ID] = p.newSlopes(n, length)
+		if p.slopes[n.ID] = p.newSlopes(n, length); p.slopes[n.ID] != nil && !n.Late && isPerRow(n) {
+			p.ofRow = append(p.ofRow, n)
+		}
 		switch {
 		case n.Op == def.OpRowSum:
 			p.shapes[rowSums] = p.call.shape(p.box.cols, num.RowLanes(p.box.cols))
@@ -154,7 +159,7 @@ func (p *perturbation) newSlopes(n *def.Node, length int) []slope {
 			z[k].sign = 1
 		case n.Op == def.OpRint, n.Op == def.OpScale && k == 1, n.Op == def.OpMul, n.Op == def.OpFMA:
 		default:
-			z[k].by = make([]ball.Ball, length)
+			z[k].by = p.balls(length)
 		}
 	}
 	return z
@@ -196,7 +201,7 @@ func (p *perturbation) newResult(o def.Output) *result {
 	if isWide(o.Value) {
 		z.column = p.newColumn(o.Value)
 	} else {
-		z.single = newAdjoints(len(p.varies), 1)
+		z.single = p.newAdjoints(1)
 	}
 	return z
 }

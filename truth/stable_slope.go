@@ -141,7 +141,7 @@ func (p *perturbation) mean(n *def.Node) []ball.Ball {
 		row = p.box.row
 	}
 	if p.means[n.ID] == nil {
-		p.means[n.ID], p.meanOf[n.ID] = make([]ball.Ball, len(centre)), -1
+		p.means[n.ID], p.meanOf[n.ID] = p.balls(len(centre)), -1
 	}
 	m := p.means[n.ID]
 	if p.meanOf[n.ID] == row {

@@ -1,6 +1,8 @@
 package truth
 
 import (
+	"math"
+
 	"tokitai/def"
 	"tokitai/num/ball"
 	"tokitai/num/exact"
@@ -11,10 +13,16 @@ import (
 type stableSums struct {
 	call  *call // in mode Rounded
 	sums  []exact.Product
-	terms []int32   // products, without an old value
-	least []float64 // error that no order avoids, of a model that is not a chain; may be nil
-	most  int       // of the terms
+	terms []int32      // products, without an old value
+	least []float64    // error that no order avoids, of a model that is not a chain; may be nil
+	sizes [][2]float64 // Σ|a| and Σ|b|, where scales may be multiplied into the factors or subnormal factors be zeros; may be nil
+	most  int          // of the terms
+
+	isFlushed bool // subnormal numbers may become zeros
 }
+
+// A subnormal number that becomes a zero loses less than this.
+const smallestNormal = 0x1p-126
 
 // encloseSums evaluates a definition that is not rowwise.
 func (s *Stable) encloseSums() error {
@@ -30,9 +38,15 @@ func (s *Stable) encloseSums() error {
 	if k.Model != def.FMAChain {
 		z.least = make([]float64, n)
 	}
+	if z.isFlushed = s.o.Declares.FlushesSubnormals; z.isFlushed || k.d.HasScales() {
+		z.sizes = make([][2]float64, n)
+	}
 	k.keep = func(i int, p products, sum exact.Product) {
 		z.sums[i], z.terms[i] = sum, int32(len(p.a))
 		z.most = max(z.most, len(p.a))
+		if z.sizes != nil {
+			z.sizes[i] = sizesOf(p)
+		}
 		switch {
 		case z.least == nil:
 		case k.Model.P > 0:
@@ -58,7 +72,69 @@ func (z *stableSums) at(i, row, col, height int) ball.Ball {
 	if !v.Known() {
 		return v
 	}
-	return z.call.encloseScaled(v.Widen(0, z.error(i, height)), row, col)
+	v = v.Widen(0, z.error(i, height))
+	if z.isFlushed {
+		v = v.Widen(0, z.flushed(i))
+	}
+	if z.call.d.HasScales() {
+		return z.scaled(i, v, row, col)
+	}
+	return v
+}
+
+// sizesOf returns Σ|a| and Σ|b|, rounded up.
+func sizesOf(p products) (sizes [2]float64) {
+	for i := range p.a {
+		sizes[0] += math.Abs(p.a[i])
+		sizes[1] += math.Abs(p.b[i])
+	}
+	for i := range sizes {
+		sizes[i] *= 1 + float64(len(p.a))*0x1p-52
+	}
+	return sizes
+}
+
+// flushed bounds what is lost if every subnormal number becomes a zero: the factors, each of
+// which is multiplied by the other one; the products; the partial sums; the old value, and the
+// result. Zeros lose nothing.
+func (z *stableSums) flushed(i int) float64 {
+	if z.call.d.Kind == def.KindGather || z.sums[i].Abs == 0 {
+		return 0
+	}
+	lost := 2*float64(z.terms[i]) + 2
+	if z.call.d.Kind == def.KindContraction {
+		lost += z.sizes[i][0] + z.sizes[i][1]
+	}
+	return smallestNormal * lost * (1 + 0x1p-40)
+}
+
+// scaled multiplies a sum by the scales r of its row and c of its column in any way: one after
+// the other, with each other first, or into the factors. That takes two roundings of the sum, or
+// three of every product more. What is subnormal is off by eta: s·r, which c multiplies; s·c;
+// r·c, which the sum multiplies; each a·r and b·c; and the result. Where the definition's own
+// steps may overflow, nothing is known.
+func (z *stableSums) scaled(i int, sum ball.Ball, row, col int) ball.Ball {
+	k, size := z.call, z.sums[i].Abs
+	own := k.encloseScaled(sum, row, col)
+	if !own.Known() || size == 0 {
+		return own
+	}
+	r, c, eta := 1.0, 1.0, tiny
+	if at := k.d.Operand(k.d.RowScale); at >= 0 {
+		r = float64(k.operands[at].At(row, 0))
+	}
+	if at := k.d.Operand(k.d.ColScale); at >= 0 {
+		c = float64(k.operands[at].At(col, 0))
+	}
+	if r == 0 || c == 0 {
+		return own
+	}
+	if z.isFlushed {
+		eta = smallestNormal
+	}
+	once := max(math.Abs(c), math.Abs(r), size)
+	each := float64(math.Abs(c)*z.sizes[i][1]) + float64(math.Abs(r)*z.sizes[i][0]) + 2*float64(z.terms[i])
+	return sum.Widen(0, 4*unit*size).Mul(ball.FromFloat64(r)).Mul(ball.FromFloat64(c)).Widen(4*unit, 2*eta*(1+max(once, each)))
 }
 
 func (z *stableSums) error(i, height int) float64 {

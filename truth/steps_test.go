@@ -80,7 +80,11 @@ func TestStepsInAnyOrder(t *testing.T) {
 								abs += math.Abs(p)
 							}
 							S := math.Ceil(float64(K) / float64(model.L))
-							relative := float64(K)*math.Ldexp(1, -model.F) + S*(math.Ldexp(1, -cmp.Or(model.R, 23))+0x1p-24)
+							lossy := float64(K)
+							if model.F < 23 { // a term of the largest exponent may lose bits too
+								lossy += S
+							}
+							relative := lossy*math.Ldexp(1, -model.F) + S*(math.Ldexp(1, -cmp.Or(model.R, 23))+0x1p-24)
 							bound := max(relative/(1-relative)*abs, float64(len(terms)-1)*0x1p-24*abs)
 							what := fmt.Sprintf("%s %s K=%d %s c[%d,%d]", model, dtype, K, kind, row, col)
 							mustBeIn(t, what, r, 2, row, col, stepsInAnyOrder(g, model.MMA(), dtype, left, right, init), exactly, abs, bound)
@@ -102,5 +106,41 @@ func TestStepsInAnyOrder(t *testing.T) {
 	}
 	if outside < count*98/100 {
 		t.Errorf("of %d sums that lack a product only %d are outside", count, outside)
+	}
+}
+
+// Where F is below the 20 fractional bits of a product, every term of a step may lose almost
+// a unit of the alignment: the product, which is the largest, and the old value. Both losses
+// have to be in the bound.
+func TestEveryTermOfAStepLosesBits(t *testing.T) {
+	d := def.Must(def.Contraction("product", def.ContractionForm{
+		Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"}, Accumulate: true,
+	}))
+	const F = 13
+	a, b, c := num.NewArray(num.F16, 1, 1), num.NewArray(num.F16, 1, 1), num.NewArray(num.F32, 1, 1)
+	c.Set(0, 0, 0x1.fffffep-14) // just below 2^-13, and lost
+	tried := 0
+	for x := 1024; x < 1200; x++ {
+		for y := x; y < 1200; y++ {
+			if (x*y)&127 != 127 || x*y >= 1<<20+1<<18 { // the product loses 127 of 128 parts
+				continue
+			}
+			a.Set(0, 0, float32(x)/1024)
+			b.Set(0, 0, float32(y)/1024)
+			v := num.MMA{L: 1, F: F}.Step(num.F16, []uint32{a.Bits(0, 0)}, []uint32{b.Bits(0, 0)}, c.At(0, 0))
+			for _, order := range []*def.Order{nil, {}} {
+				r, err := truth.Enclose(d, []num.Array{a, b, c}, truth.Options{Mode: truth.Rounded, Model: def.MMA(1, F), Order: order})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if lo, hi := r.At(2, 0, 0).Bounds(); float64(v) < lo || float64(v) > hi {
+					t.Errorf("%d/1024 * %d/1024 + %g in mma(1,%d) is %g, outside [%g, %g]", x, y, c.At(0, 0), F, v, lo, hi)
+				}
+			}
+			tried++
+		}
+	}
+	if tried < 10 {
+		t.Errorf("only %d products lose bits, want 10", tried)
 	}
 }

@@ -38,6 +38,9 @@ func (k *call) termsOf() (func(r, c int) products, error) {
 
 // encloseSums encloses the elements of the one result in out.
 func (k *call) encloseSums(out []ball.Ball) error {
+	if k.d.Ring.IsExact() {
+		return k.encloseExact(out)
+	}
 	if k.d.Kind == def.KindContraction {
 		return k.encloseContraction(out)
 	}
@@ -227,9 +230,9 @@ func (k *call) orderError(order def.Order, K int, abs float64) float64 {
 // No partial sum, and no term of a step, exceeds M + e, where M is the sum of all
 // magnitudes and e the error of the whole. With mmaError's bounds for a step,
 //
-//	e <= (K·2^-F + S·2^-R + S·2^-24)·(M + e) + K·2^-F·2^-126 + S·2^-(126+R)
+//	e <= (N·2^-F + S·2^-R + S·2^-24)·(M + e) + N·2^-F·2^-126 + S·2^-(126+R)
 //
-// where R is 23 for results of binary32.
+// where R is 23 for results of binary32, and N = K, or K + S if F < 23.
 // A subnormal counts with the smallest normal exponent of its format.
 func (k *call) stepsError(p products) float64 {
 	d := k.operands[0].DType
@@ -244,6 +247,9 @@ func (k *call) stepsError(p products) float64 {
 	S := float64((K + k.Model.L - 1) / k.Model.L)
 	m *= 1 + float64(K)*0x1p-50 // of this sum
 	lost := float64(float64(K) * math.Ldexp(1, -k.Model.F))
+	if k.Model.F < accFraction {
+		lost += float64(S * math.Ldexp(1, -k.Model.F))
+	}
 	last := math.Ldexp(1, -cmp.Or(k.Model.R, 23))
 	relative := (lost + float64(S*(last+0x1p-24))) * (1 + 0x1p-50)
 	if relative >= 0.5 {
@@ -305,11 +311,16 @@ func chainError(p products, isNarrow bool, abs float64) float64 {
 	return e
 }
 
+// accFraction is the number of fractional bits of an accumulator in binary32. Products of
+// factors of 16 bits have fewer.
+const accFraction = 23
+
 // mmaError returns a running bound for steps of L products on a tensor core (num.MMA). A
 // step aligns all terms at the largest exponent, that is, below the magnitude m of the
-// largest term: each of the others loses less than 2^-F·m. Then the sum loses less
-// than 2^-R of itself, or 2^-(126+R), where R is 23 for results of binary32. A subnormal
-// counts with the smallest normal exponent of its format.
+// largest term, and each loses less than 2^-F·m. One that has the largest exponent loses
+// nothing if F >= 23, the most fractional bits that a term has, so that L of L+1 terms do.
+// Then the sum loses less than 2^-R of itself, or 2^-(126+R), where R is 23 for results of
+// binary32. A subnormal counts with the smallest normal exponent of its format.
 func mmaError(p products, d num.DType, model def.Model, abs float64) float64 {
 	least := num.ULP(d, 0) / num.ULP(d, 1)
 	magnitude := func(x float64) float64 {
@@ -319,6 +330,10 @@ func mmaError(p products, d num.DType, model def.Model, abs float64) float64 {
 		return max(math.Abs(x), least)
 	}
 	last := math.Ldexp(1, -cmp.Or(model.R, 23))
+	terms := float64(model.L)
+	if model.F < accFraction {
+		terms++
+	}
 	K := float64(len(p.a))
 	slack := float64(K*0x1p-52) * abs // of the partial sums computed here
 	s, e := p.init, 0.0
@@ -328,7 +343,7 @@ func mmaError(p products, d num.DType, model def.Model, abs float64) float64 {
 			m = max(m, magnitude(p.a[j])*magnitude(p.b[j]))
 			s += float64(p.a[j] * p.b[j])
 		}
-		e += float64(float64(model.L)*m) * math.Ldexp(1, -model.F)
+		e += float64(terms*m) * math.Ldexp(1, -model.F)
 		e += float64((math.Abs(s)+slack+e)*last) + last*0x1p-126
 		if !(math.Abs(s)+slack+e <= math.MaxFloat32) {
 			return math.Inf(1)

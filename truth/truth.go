@@ -138,7 +138,7 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 	r := &Result{call: k, sets: make([][]set, len(d.Operands))}
 	var err error
 	for i, operand := range d.Operands {
-		if operand.IsOut && operand.IsInt() {
+		if operand.IsOut && operand.IsInt() && !d.Ring.IsExact() {
 			r.sets[i] = make([]set, operands[i].Rows*operands[i].Cols)
 		}
 	}
@@ -163,7 +163,7 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 func room[T any](k *call) [][]T {
 	m := make([][]T, len(k.d.Operands))
 	for i, operand := range k.d.Operands {
-		if operand.IsOut && !operand.IsInt() {
+		if operand.IsOut && (!operand.IsInt() || k.d.Ring.IsExact()) {
 			m[i] = make([]T, k.operands[i].Rows*k.operands[i].Cols)
 		}
 	}

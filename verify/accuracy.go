@@ -30,7 +30,7 @@ type worst struct {
 	Operand int     `json:"operand,omitempty"`
 	Row     int     `json:"row,omitempty"`
 	Col     int     `json:"col,omitempty"`
-	Got     uint32  `json:"got,omitempty"`
+	Got     uint64  `json:"got,omitempty"`
 	Truth   string  `json:"truth,omitempty"`
 
 	DType num.DType `json:"dtype,omitempty"` // of the output
@@ -98,10 +98,10 @@ func (t *Target) isMeasured(formats []num.DType, output int) bool {
 }
 
 // measure compares one element with the truth. An element whose set is widened may be biased.
-func (v *view) measure(a *accuracy, i, r, c int, x uint32, isWidened bool) {
+func (v *view) measure(a *accuracy, i, r, c int, x uint64, isWidened bool) {
 	d := v.got[i].DType
 	b := v.truth.exact.At(i, r, c)
-	value := float64(num.Widen(d, x))
+	value := float64(num.Value(d, x))
 	if !b.Known() {
 		return
 	}
@@ -111,12 +111,12 @@ func (v *view) measure(a *accuracy, i, r, c int, x uint32, isWidened bool) {
 	case truth.Undecided:
 		a.Undecided++
 	case truth.ByFloat64, truth.ByBig:
-		if num.Distance(d, x, correct.Bits[k]) != 0 {
+		if num.Distance(d, x, uint64(correct.Bits[k])) != 0 {
 			a.Misrounded++
 		}
 	}
 	if math.IsNaN(value) || math.IsInf(value, 0) {
-		if a.Undefined++; correct.State[k] != truth.Undecided && num.Distance(d, x, correct.Bits[k]) != 0 {
+		if a.Undefined++; correct.State[k] != truth.Undecided && num.Distance(d, x, uint64(correct.Bits[k])) != 0 {
 			a.Lost++
 		}
 		return

@@ -76,11 +76,11 @@ func (x *trialRun) inCompany(letter string, tier evidence.TierName) (compared in
 	for _, company := range []struct {
 		what  string
 		stays func(i int) bool
-		fill  func(d num.DType, r, c int) uint32
+		fill  func(d num.DType, r, c int) uint64
 	}{
-		{"with NaN in every other " + letter, isOdd, func(d num.DType, _, _ int) uint32 { return num.Narrow(d, float32(math.NaN())) }},
-		{"with infinities in every other " + letter, func(i int) bool { return !isOdd(i) }, func(d num.DType, r, c int) uint32 {
-			return num.Narrow(d, float32(math.Inf(1-(r+c)%2*2)))
+		{"with NaN in every other " + letter, isOdd, func(d num.DType, _, _ int) uint64 { return num.Stored(d, float32(math.NaN())) }},
+		{"with infinities in every other " + letter, func(i int) bool { return !isOdd(i) }, func(d num.DType, r, c int) uint64 {
+			return num.Stored(d, float32(math.Inf(1-(r+c)%2*2)))
 		}},
 		{fmt.Sprintf("with other values in all %s but %v", letter, edges), func(i int) bool { return slices.Contains(edges, i) }, nil},
 	} {
@@ -113,7 +113,7 @@ func firstRows(n int) []int {
 
 // amongOthers runs the case with the values of other rows replaced: indices by those of
 // another case, other values by fill, or by those of the other case if it is nil.
-func (x *trialRun) amongOthers(letter string, tier evidence.TierName, others *loaded, what string, stays func(i int) bool, fill func(d num.DType, r, c int) uint32) (int64, *finding, error) {
+func (x *trialRun) amongOthers(letter string, tier evidence.TierName, others *loaded, what string, stays func(i int) bool, fill func(d num.DType, r, c int) uint64) (int64, *finding, error) {
 	t := x.l.target
 	d := t.Definition
 	l := x.l.as(x.c)
@@ -123,22 +123,22 @@ func (x *trialRun) amongOthers(letter string, tier evidence.TierName, others *lo
 			continue
 		}
 		axis, own, other := axisAlong(o, a, letter), x.l.array(i), others.array(i)
-		trial.FillBits(a, func(r, c int) uint32 {
+		trial.FillBits(a, func(r, c int) uint64 {
 			switch {
 			case stays(axis.index(r, c)):
-				return own.Bits(r, c)
+				return own.Bits64(r, c)
 			case fill == nil || o.IsInt():
-				return other.Bits(r, c)
+				return other.Bits64(r, c)
 			}
 			return fill(a.DType, r, c)
 		})
 	}
 	axes := axesAlong(d, x.base.operands, letter)
-	return x.again(l, tier, what, func(i, r, c int) (uint32, bool) {
+	return x.again(l, tier, what, func(i, r, c int) (uint64, bool) {
 		if axes[i].use == def.WholeBatch || !stays(axes[i].index(r, c)) {
 			return 0, false
 		}
-		return x.base.operands[i].Bits(r, c), true
+		return x.base.operands[i].Bits64(r, c), true
 	})
 }
 
@@ -155,11 +155,11 @@ func (x *trialRun) without(letter string, rows []int) (int64, *finding, error) {
 		what = fmt.Sprintf("with the first %d %s alone", len(rows), letter)
 	}
 	to, of := axesAlong(d, l.inputs(), letter), axesAlong(d, x.base.operands, letter)
-	return x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
+	return x.again(l, evidence.Relations, what, func(i, r, c int) (uint64, bool) {
 		if of[i].use == def.WholeBatch || of[i].use == def.OwnPlace && isMoved {
 			return 0, false
 		}
-		return x.base.operands[i].Bits(of[i].place(to[i], rows[to[i].index(r, c)], r, c)), true
+		return x.base.operands[i].Bits64(of[i].place(to[i], rows[to[i].index(r, c)], r, c)), true
 	})
 }
 
@@ -185,8 +185,8 @@ func (x *trialRun) loadRows(letter string, rows []int) *loaded {
 			trial.Copy(a, from)
 		default:
 			to, of := axisAlong(o, a, letter), axisAlong(o, from, letter)
-			trial.FillBits(a, func(r, c int) uint32 {
-				return from.Bits(of.place(to, rows[to.index(r, c)], r, c))
+			trial.FillBits(a, func(r, c int) uint64 {
+				return from.Bits64(of.place(to, rows[to.index(r, c)], r, c))
 			})
 		}
 	}
@@ -202,7 +202,7 @@ func keepGroups(to, from num.Array, rows []int) {
 				n++
 			}
 		}
-		to.SetBits(g, 0, uint32(n))
+		to.SetBits64(g, 0, uint64(n))
 	}
 }
 

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
@@ -114,7 +115,7 @@ func sharing(a, b int) func(*trialRun) (int64, *finding, error) {
 			if sum.add(x.judged(apart, out, evidence.Relations, "with the same values in "+d.Operands[a].Name+" and "+d.Operands[b].Name)) {
 				break
 			}
-			same := func(i, r, c int) (uint32, bool) { return out.operands[i].Bits(r, c), true }
+			same := func(i, r, c int) (uint64, bool) { return out.operands[i].Bits64(r, c), true }
 			if sum.add(x.again(shared, evidence.Relations, what, same)) {
 				break
 			}
@@ -133,8 +134,8 @@ func sharing(a, b int) func(*trialRun) (int64, *finding, error) {
 }
 
 // changedLate runs the kernel again and again in the same memory, each time with one element
-// of one input changed: the last, one in the middle, and one that is drawn. A kernel that
-// knows inputs by their address and some of their elements fails.
+// of one input changed: the last, one in the middle, and one that is drawn; then with other
+// parameters. A kernel that knows a call by addresses and some of its numbers fails.
 func changedLate(x *trialRun) (int64, *finding, error) {
 	if x.isWrong() {
 		return 0, nil, nil
@@ -147,7 +148,14 @@ func changedLate(x *trialRun) (int64, *finding, error) {
 	defer p.close()
 	var sum parts
 	run := func(l *loaded, what string) bool {
-		out, err := p.run(l, x.s.o.deadline(), 0)
+		q := p
+		if !slices.Equal(l.params, x.l.params) {
+			q, err = p.with(l.params)
+		}
+		var out *outcome
+		if err == nil {
+			out, err = q.run(l, x.s.o.deadline(), 0)
+		}
 		if err != nil {
 			return sum.add(0, nil, err)
 		}
@@ -167,8 +175,8 @@ func changedLate(x *trialRun) (int64, *finding, error) {
 			l := x.l.as(x.c)
 			r, c := at/a.Cols, at%a.Cols
 			now := l.array(i)
-			now.SetBits(r, c, x.otherValue(o, a, r, c))
-			if now.Bits(r, c) == a.Bits(r, c) {
+			now.SetBits64(r, c, x.otherValue(o, a, r, c))
+			if now.Bits64(r, c) == a.Bits64(r, c) {
 				continue // a table of one row has no other index
 			}
 			if run(x.l, "") || run(l, fmt.Sprintf("in the same memory, with another value in %s", place(o, a, r, c))) {
@@ -176,15 +184,58 @@ func changedLate(x *trialRun) (int64, *finding, error) {
 			}
 		}
 	}
+	for name, params := range x.otherParams() {
+		l := x.l.as(x.c)
+		l.params = params
+		if run(x.l, "") || run(l, "in the same memory, with another "+name) {
+			break
+		}
+	}
 	return sum.compared, sum.f, sum.err
+}
+
+// otherParams returns parameters that differ from those of the case, with what differs: one of
+// them, or what people set, where parameters depend on each other.
+func (x *trialRun) otherParams() iter.Seq2[string, []float64] {
+	t, now := x.l.target, x.l.params
+	return func(yield func(string, []float64) bool) {
+		seen := map[string]bool{}
+		for n := 1; n <= 16; n++ {
+			varied := *x.c
+			varied.Params = n
+			params := t.params(&varied)
+			if t.hasSettings() {
+				if !seen["setting"] && !slices.Equal(params, now) {
+					seen["setting"] = true
+					if !yield("setting", params) {
+						return
+					}
+				}
+				continue
+			}
+			for i, p := range t.Definition.Params {
+				if seen[p.Name] || params[i] == now[i] {
+					continue
+				}
+				seen[p.Name] = true
+				one := slices.Clone(now)
+				if one[i] = params[i]; !yield(p.Name, one) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // otherValue returns another pattern for an element, one that makes a difference to what it
 // is summed with: twice the largest magnitude of the operand, or another index.
-func (x *trialRun) otherValue(o *def.Operand, a num.Array, r, c int) uint32 {
-	if o.IsInt() {
+func (x *trialRun) otherValue(o *def.Operand, a num.Array, r, c int) uint64 {
+	if o.IsIndex {
 		bound, _ := x.c.size(o.Bound)
-		return uint32((max(a.Int(r, c), 0) + 1) % int32(max(bound, 1)))
+		return uint64((max(a.Int(r, c), 0) + 1) % int32(max(bound, 1)))
+	}
+	if a.DType.IsInteger() {
+		return ^a.Bits64(r, c)
 	}
 	largest := 0.5
 	for row := range a.Rows {
@@ -194,7 +245,7 @@ func (x *trialRun) otherValue(o *def.Operand, a num.Array, r, c int) uint32 {
 			}
 		}
 	}
-	return num.NarrowF64(a.DType, min(2*largest, num.MaxFinite(a.DType)/2))
+	return uint64(num.NarrowF64(a.DType, min(2*largest, num.MaxFinite(a.DType)/2)))
 }
 
 // canWatch says why the inputs on a device cannot be watched; tests replace it.
@@ -370,7 +421,7 @@ func cancelled(x *trialRun) (int64, *finding, error) {
 		if out, err = p.run(other, x.s.o.deadline(), 1); err != nil {
 			return sum.compared, nil, fmt.Errorf("after a launch %s: %w", what, err)
 		}
-		if sum.add(compare(other, out, evidence.Invariance, "after a launch "+what, func(i, r, c int) (uint32, bool) { return expected.operands[i].Bits(r, c), true })) {
+		if sum.add(compare(other, out, evidence.Invariance, "after a launch "+what, func(i, r, c int) (uint64, bool) { return expected.operands[i].Bits64(r, c), true })) {
 			break
 		}
 	}

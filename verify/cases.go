@@ -61,10 +61,12 @@ func (t *Target) cases(o *Options) []*Case {
 	l.long()
 	l.models()
 	l.farApart()
+	l.slices()
 	l.own()
 	l.checks()
 	l.batch()
 	l.accuracy()
+	l.wrapping()
 	l.large()
 	l.counting()
 	if o.Invariance || o.OnlyInvariance {
@@ -571,6 +573,18 @@ func shorten(c *Case, letter string) bool {
 		}
 	}
 	return false
+}
+
+// wrapping has sums that do not fit into an int32: of more than 2^17 products of i8.
+func (l *lister) wrapping() {
+	if !l.t.Definition.Ring.IsExact() {
+		return
+	}
+	for _, p := range l.t.patterns() {
+		if p.isLong {
+			l.add(&Case{Pattern: p.name, Sizes: l.shape(2, 1<<17+5, 3)})
+		}
+	}
 }
 
 // large is one case of many outputs, which is judged tile by tile.

@@ -141,7 +141,7 @@ func independent(d *def.Definition) []string {
 
 // again runs the kernel on other inputs and compares its outputs with those expected from
 // the base run.
-func (x *trialRun) again(l *loaded, tier evidence.TierName, what string, expect func(operand, r, c int) (bits uint32, ok bool)) (int64, *finding, error) {
+func (x *trialRun) again(l *loaded, tier evidence.TierName, what string, expect func(operand, r, c int) (bits uint64, ok bool)) (int64, *finding, error) {
 	out, err := x.s.bench.run(l, x.s.o.deadline(), 0)
 	if err != nil {
 		return 0, nil, err
@@ -151,7 +151,7 @@ func (x *trialRun) again(l *loaded, tier evidence.TierName, what string, expect 
 
 // compare compares a run's outputs with the expected ones; ok is false where nothing is
 // expected.
-func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expect func(operand, r, c int) (uint32, bool)) (int64, *finding, error) {
+func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expect func(operand, r, c int) (uint64, bool)) (int64, *finding, error) {
 	if out.breach != nil {
 		f := *out.breach
 		f.Message = what + ": " + f.Message
@@ -172,14 +172,14 @@ func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expec
 					continue
 				}
 				n++
-				if x := got.Bits(r, c); !rule.Same(got.DType, x, want) {
+				if x := got.Bits64(r, c); !rule.Same(got.DType, x, want) {
 					f := &finding{Tier: tier, Operand: i, Row: r, Col: c, Got: x, Want: want, WantTo: want, Message: what}
-					f.show(d, got, "got", func(c int) uint32 { return got.Bits(r, c) })
-					f.show(d, got, "want", func(c int) uint32 {
+					f.show(d, got, "got", func(c int) uint64 { return got.Bits64(r, c) })
+					f.show(d, got, "want", func(c int) uint64 {
 						if want, ok := expect(i, r, c); ok {
 							return want
 						}
-						return got.Bits(r, c)
+						return got.Bits64(r, c)
 					})
 					return n, f, nil
 				}
@@ -190,7 +190,7 @@ func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expec
 }
 
 // same returns the base run's outputs.
-func (x *trialRun) same(i, r, c int) (uint32, bool) { return x.base.operands[i].Bits(r, c), true }
+func (x *trialRun) same(i, r, c int) (uint64, bool) { return x.base.operands[i].Bits64(r, c), true }
 
 // scaled multiplies inputs by powers of two. An input that would leave the normal
 // numbers is 1 instead, before and after; results are compared where they are normal.
@@ -205,7 +205,7 @@ func scaled(s op.Scaling, k int) func(*trialRun) (int64, *finding, error) {
 		}
 		for i := range d.Operands {
 			o, a, b := &d.Operands[i], plain.array(i), l.array(i)
-			if !o.IsIn || o.IsIndex {
+			if !o.IsIn || o.IsIndex || a.DType.IsInteger() { // integers are not scaled
 				continue
 			}
 			isNegated := slices.Contains(s.Negated, o.Name)
@@ -216,7 +216,7 @@ func scaled(s op.Scaling, k int) func(*trialRun) (int64, *finding, error) {
 						a.Set(r, c, 1)
 						bits, _ = scaleBits(a, r, c, s.Inputs[o.Name]*k, isNegated)
 					}
-					b.SetBits(r, c, bits)
+					b.SetBits64(r, c, bits)
 				}
 			}
 		}
@@ -225,10 +225,10 @@ func scaled(s op.Scaling, k int) func(*trialRun) (int64, *finding, error) {
 			return 0, nil, err
 		}
 		what := fmt.Sprintf("with inputs scaled as %s by 2^%d", s.Name, k)
-		return x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
+		return x.again(l, evidence.Relations, what, func(i, r, c int) (uint64, bool) {
 			name := d.Operands[i].Name
 			if d.Operands[i].IsInt() {
-				return base.operands[i].Bits(r, c), s.Outputs[name] == 0 && !slices.Contains(s.Negated, name)
+				return base.operands[i].Bits64(r, c), s.Outputs[name] == 0 && !slices.Contains(s.Negated, name)
 			}
 			return scaleBits(base.operands[i], r, c, s.Outputs[name]*k, slices.Contains(s.Negated, name))
 		})
@@ -248,7 +248,7 @@ func pow2(n int) float64 {
 
 // scaleBits multiplies a value by 2^n and reports whether it is a normal number before and
 // after, above the smallest, which may have been rounded as subnormals are.
-func scaleBits(a num.Array, r, c, n int, isNegated bool) (uint32, bool) {
+func scaleBits(a num.Array, r, c, n int, isNegated bool) (uint64, bool) {
 	v := float64(a.At(r, c))
 	if isNegated {
 		v = -v
@@ -256,7 +256,7 @@ func scaleBits(a num.Array, r, c, n int, isNegated bool) (uint32, bool) {
 	w := v * pow2(n)
 	least := num.ULP(a.DType, 0) / num.ULP(a.DType, 1) // the smallest normal number
 	isNormal := func(x float64) bool { return max(x, -x) > least && max(x, -x) <= num.MaxFinite(a.DType) }
-	return num.NarrowF64(a.DType, w), isNormal(v) && isNormal(w)
+	return uint64(num.NarrowF64(a.DType, w)), isNormal(v) && isNormal(w)
 }
 
 // reversed reverses a letter's axis in all operands that have it.
@@ -267,9 +267,9 @@ func reversed(letter string) func(*trialRun) (int64, *finding, error) {
 		for i, a := range l.inputs() {
 			turn(a, x.l.array(i), &t.Definition.Operands[i], letter)
 		}
-		return x.again(l, evidence.Relations, "with "+letter+" in reverse order", func(i, r, c int) (uint32, bool) {
+		return x.again(l, evidence.Relations, "with "+letter+" in reverse order", func(i, r, c int) (uint64, bool) {
 			r, c = mirror(x.base.operands[i], &t.Definition.Operands[i], letter, r, c)
-			return x.base.operands[i].Bits(r, c), true
+			return x.base.operands[i].Bits64(r, c), true
 		})
 	}
 }
@@ -289,9 +289,9 @@ func mirror(a num.Array, o *def.Operand, letter string, r, c int) (int, int) {
 }
 
 func turn(dst, src num.Array, o *def.Operand, letter string) {
-	trial.FillBits(dst, func(r, c int) uint32 {
+	trial.FillBits(dst, func(r, c int) uint64 {
 		r, c = mirror(src, o, letter, r, c)
-		return src.Bits(r, c)
+		return src.Bits64(r, c)
 	})
 }
 
@@ -317,9 +317,9 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 				copyMoved(&t.Definition.Operands[i], a, x.l.array(i), begin)
 			}
 			what := fmt.Sprintf("with %s %d to %d alone", letter, part[0], part[0]+part[1])
-			m, f, err := x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
+			m, f, err := x.again(l, evidence.Relations, what, func(i, r, c int) (uint64, bool) {
 				row, col, ok := moved(&t.Definition.Operands[i], l.array(i), x.base.operands[i], begin, r, c)
-				return x.base.operands[i].Bits(row, col), ok
+				return x.base.operands[i].Bits64(row, col), ok
 			})
 			if compared += m; f != nil || err != nil {
 				return compared, f, err
@@ -345,8 +345,8 @@ func padded(x *trialRun) (int64, *finding, error) {
 	for i, a := range l.inputs() {
 		copyMoved(&t.Definition.Operands[i], a, x.l.array(i), nil)
 	}
-	return x.again(l, evidence.Relations, "with "+letter+" padded by zeros", func(i, r, c int) (uint32, bool) {
-		return x.base.operands[i].Bits(r, c), x.base.operands[i].At(r, c) != 0
+	return x.again(l, evidence.Relations, "with "+letter+" padded by zeros", func(i, r, c int) (uint64, bool) {
+		return x.base.operands[i].Bits64(r, c), x.base.operands[i].At(r, c) != 0
 	})
 }
 
@@ -374,18 +374,18 @@ func transposed(x *trialRun) (int64, *finding, error) {
 	if d.Accumulate {
 		copyTransposed(now[2], old[2], true)
 	}
-	return x.again(l, evidence.Relations, "transposed", func(i, r, c int) (uint32, bool) {
+	return x.again(l, evidence.Relations, "transposed", func(i, r, c int) (uint64, bool) {
 		r, c = transposedPlace(l.array(i), x.base.operands[i], r, c)
-		return x.base.operands[i].Bits(r, c), true
+		return x.base.operands[i].Bits64(r, c), true
 	})
 }
 
 func copyTransposed(dst, src num.Array, isTransposed bool) {
-	trial.FillBits(dst, func(r, c int) uint32 {
+	trial.FillBits(dst, func(r, c int) uint64 {
 		if isTransposed {
 			r, c = transposedPlace(dst, src, r, c)
 		}
-		return src.Bits(r, c)
+		return src.Bits64(r, c)
 	})
 }
 
@@ -441,8 +441,8 @@ func (x *trialRun) repeat(times int) (int64, *finding, error) {
 		if err != nil {
 			return compared, nil, err
 		}
-		m, f, err := compare(l, out, evidence.Invariance, fmt.Sprintf("run again, time %d", n), func(i, r, c int) (uint32, bool) {
-			return want.operands[i].Bits(r, c), true
+		m, f, err := compare(l, out, evidence.Invariance, fmt.Sprintf("run again, time %d", n), func(i, r, c int) (uint64, bool) {
+			return want.operands[i].Bits64(r, c), true
 		})
 		if compared += m; f != nil || err != nil {
 			return compared, f, err
@@ -525,8 +525,8 @@ func concurrent(x *trialRun) (int64, *finding, error) {
 					mu.Unlock()
 					return
 				}
-				n, f, _ := compare(inputs[i], out, evidence.Invariance, fmt.Sprintf("launched %d at once", callers), func(k, r, c int) (uint32, bool) {
-					return alone[i].operands[k].Bits(r, c), true
+				n, f, _ := compare(inputs[i], out, evidence.Invariance, fmt.Sprintf("launched %d at once", callers), func(k, r, c int) (uint64, bool) {
+					return alone[i].operands[k].Bits64(r, c), true
 				})
 				mu.Lock()
 				if compared += n; first == nil && f != nil {

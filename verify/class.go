@@ -26,13 +26,13 @@ import (
 //   - An infinity, or NaN made of infinities, is what it is where all forms agree on it.
 //     Where they do not, promise stable admits NaN beside the infinity, and any infinity
 //     beside NaN: y*dy - y*dot and y*(dy - dot) are both right. So are what a usual form of the
-//     operation gives, and NaN where a clause leaves that open.
+//     operation gives, and NaN where a clause leaves that open or says that other forms give it.
 type class struct {
 	v        *view
 	ordinary *truth.Result // what its arithmetic may give, with 1 for every input that is no number; nil if all are numbers
-	limit    *view         // the same call with large numbers for infinities; nil if there are none
+	limit    *view         // the same call with large numbers for infinities; nil if there are none; it has sets if an element needs them
 	forms    *truth.Forms  // nil if the definition's own form is promised
-	alsoNaN  []places      // at which other forms give NaN for a number
+	alsoNaN  []places      // at which other forms give NaN for a number or an infinity
 	orNaN    []places      // at which a result is infinite or NaN
 	usual    [][]num.Array // what usual forms of the operation give
 }
@@ -41,7 +41,7 @@ type class struct {
 type places = func(operand, row, col int) bool
 
 // classOf returns the classes of a tile's outputs.
-func (v *view) classOf(ctx context.Context, o truth.Options) (*class, error) {
+func (v *view) classOf(ctx context.Context) (*class, error) {
 	d := v.target.Definition
 	inputs, hasSpecial := withoutSpecial(d, v.inputs)
 	c := &class{v: v}
@@ -56,7 +56,7 @@ func (v *view) classOf(ctx context.Context, o truth.Options) (*class, error) {
 		return c, nil
 	}
 	var err error
-	if c.ordinary, err = truth.Enclose(d, inputs, o); err != nil {
+	if c.ordinary, err = truth.Enclose(d, inputs, v.ordered(ctx)); err != nil {
 		return nil, err
 	}
 	tamed, hasInfinity := truth.Tame(d, v.inputs)
@@ -68,10 +68,12 @@ func (v *view) classOf(ctx context.Context, o truth.Options) (*class, error) {
 	if limit.answer, err = v.target.interpret(ctx, v.l, tamed); err != nil {
 		return nil, err
 	}
-	if err := limit.prepare(ctx, manner{}); err != nil {
-		return nil, err
+	if c.limit = &limit; c.needsLimit() {
+		if err := limit.prepare(ctx, manner{}); err != nil {
+			return nil, err
+		}
 	}
-	if c.limit = &limit; c.forms == nil {
+	if c.forms == nil {
 		return c, nil
 	}
 	c.orNaN = v.placesOf(func(c *op.Clause) op.Covering {
@@ -116,20 +118,48 @@ func (c *class) mayOverflow(operand, row, col int) bool {
 	return c.forms != nil && c.forms.MayOverflow(operand, row, col)
 }
 
+// isOpen reports whether nothing is known of an element that has no set.
+func (c *class) isOpen(operand, row, col int) bool {
+	return c.ordinary == nil || c.v.exact.At(operand, row, col).Known() || !c.ordinary.At(operand, row, col).Known()
+}
+
+// hasLimit reports whether a finite element has the set of the limit.
+func (c *class) hasLimit(operand, row, col int) bool {
+	isZero := c.forms != nil && c.forms.IsZero(operand, row, col)
+	return !isZero && c.limit != nil && c.limit.answer[operand].Bits64(row, col) == c.v.answer[operand].Bits64(row, col)
+}
+
+// needsLimit reports whether some element has the set of the limit.
+func (c *class) needsLimit() bool {
+	for i, a := range c.v.answer {
+		if !c.v.target.isJudged(i) {
+			continue
+		}
+		for row := range a.Rows {
+			for col := range a.Cols {
+				if x := float64(a.At(row, col)); !math.IsNaN(x) && !math.IsInf(x, 0) && c.hasLimit(i, row, col) && !c.isOpen(i, row, col) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 func (c *class) at(operand, row, col int) set {
-	d, y := c.v.got[operand].DType, c.v.answer[operand].Bits(row, col)
-	switch value := float64(num.Widen(d, y)); {
-	case c.ordinary == nil || c.v.exact.At(operand, row, col).Known() || !c.ordinary.At(operand, row, col).Known():
+	d, y := c.v.got[operand].DType, c.v.answer[operand].Bits64(row, col)
+	switch value := float64(num.Value(d, y)); {
+	case c.isOpen(operand, row, col):
 		return set{isOpen: true}
 	case !math.IsNaN(value) && !math.IsInf(value, 0):
 		return c.finite(operand, row, col)
-	case math.IsInf(value, 0) && (isAmong(c.orNaN, operand, row, col) || c.isUsuallyNaN(operand, row, col)):
+	case math.IsInf(value, 0) && (isAmong(c.orNaN, operand, row, col) || isAmong(c.alsoNaN, operand, row, col) || c.isUsuallyNaN(operand, row, col)):
 		return set{lo: y, hi: y, orNaN: true}
 	case c.forms == nil || c.forms.Agree(operand, row, col):
 		return set{lo: y, hi: y}
 	case math.IsInf(value, 0):
 		return set{lo: y, hi: y, orNaN: true}
-	case c.limit == nil || num.IsNaN(d, c.limit.answer[operand].Bits(row, col)):
+	case c.limit == nil || num.IsNaN(d, c.limit.answer[operand].Bits64(row, col)):
 		return set{lo: y, hi: y} // infinities are not the reason
 	default:
 		return set{lo: y, hi: y, noNumber: true}
@@ -140,10 +170,10 @@ func (c *class) at(operand, row, col int) set {
 func (c *class) finite(operand, row, col int) set {
 	d := c.v.got[operand].DType
 	most := num.FromIndex(d, math.MaxInt32) - 1 // the largest finite value
-	s := set{lo: num.FromIndex(d, -num.Index(d, most)), hi: most}
+	s := set{lo: uint64(num.FromIndex(d, -num.Index(d, most))), hi: uint64(most)}
 	if c.forms != nil && c.forms.IsZero(operand, row, col) {
-		s = set{lo: num.FromIndex(d, 0), hi: num.FromIndex(d, 0)}
-	} else if c.limit != nil && c.limit.answer[operand].Bits(row, col) == c.v.answer[operand].Bits(row, col) {
+		s = set{} // +0
+	} else if c.hasLimit(operand, row, col) {
 		if limit := c.limit.sets.at(operand, row, col); limit.count > 0 {
 			limit.isOnGrid = false
 			s = limit
@@ -156,7 +186,7 @@ func (c *class) finite(operand, row, col int) set {
 // isUsuallyNaN reports whether a usual form of the operation gives NaN for an element.
 func (c *class) isUsuallyNaN(operand, row, col int) bool {
 	return slices.ContainsFunc(c.usual, func(answer []num.Array) bool {
-		return num.IsNaN(answer[operand].DType, answer[operand].Bits(row, col))
+		return num.IsNaN(answer[operand].DType, answer[operand].Bits64(row, col))
 	})
 }
 

@@ -202,6 +202,13 @@ func TestSpecialValuesInOtherForms(t *testing.T) {
 			}
 			return 0
 		}), general, false},
+		// Every form agrees on these infinities; it is the clause that leaves NaN open.
+		{"infinite is NaN", softmax.Operations[1], backward(func(y, dy, dot float32) float32 {
+			if math.IsInf(float64(dot), 0) {
+				return nan
+			}
+			return y * (dy - dot)
+		}), []string{"one-special", "special-ends"}, true},
 		{"factored", layernorm.Operations[1], normal(func(t, a, xhat, c, rstd float32) float32 { return (t - a - xhat*c) * rstd }), general, true},
 		{"rstd multiplied into the sum", layernorm.Operations[1], normal(func(t, a, xhat, c, rstd float32) float32 { return t*rstd - a*rstd - xhat*rstd*c }), general, true},
 		{"weight taken out", adamw.Operations[0], step(func(w, decay, update float32) float32 { return w*(1-decay) - update }), general, true},
@@ -269,6 +276,61 @@ func TestSpecialValuesInOtherForms(t *testing.T) {
 		}
 		if !test.isHonest && !isRejected {
 			t.Errorf("%s %s: accepted", d.Name, test.name)
+		}
+	}
+}
+
+// TestMomentFromTheNearerEnd runs AdamW with an m that moves from the nearer of m and grad. That
+// is NaN for an infinite gradient where beta1 is at most 1/2, and only there.
+func TestMomentFromTheNearerEnd(t *testing.T) {
+	o := adamw.Operations[0]
+	step := func(isFar func(rest float32) bool) engine.KernelFunc {
+		return byRow(func(l *engine.Launch, r int) {
+			w, m, v, g := rowOf(l, 0, r), rowOf(l, 1, r), rowOf(l, 2, r), rowOf(l, 3, r)
+			p := make([]float32, len(l.Params))
+			for i := range p {
+				p[i] = float32(l.Params[i])
+			}
+			for c := range w {
+				if isFar(p[1]) {
+					m[c] = g[c] - (g[c]-m[c])*(1-p[1])
+				} else {
+					m[c] += p[1] * (g[c] - m[c])
+				}
+				v[c] = p[2]*v[c] + p[3]*g[c]*g[c]
+				w[c] -= p[4]*(m[c]/(float32(math.Sqrt(float64(v[c])))*p[5]+p[6])) + p[7]*w[c]
+			}
+			keep(l, 0, r, w)
+			keep(l, 1, r, m)
+			keep(l, 2, r, v)
+		})
+	}
+	for _, test := range []struct {
+		name     string
+		kernel   engine.KernelFunc
+		isHonest bool
+	}{
+		{"nearer", step(func(rest float32) bool { return rest >= 0.5 }), true},
+		{"always from grad", step(func(float32) bool { return true }), false},
+	} {
+		l := &engine.Lowering{Name: "mine", Device: "cpu", IsBounded: true, Promise: promise.Stable,
+			Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) { return test.kernel, nil }}
+		target := &verify.Target{Operation: o, Definition: o.Definitions[0], Lowering: l, DType: num.F32}
+		isRejected := false
+		for params := range 12 {
+			name := fmt.Sprintf("rarely-special/R=61,C=7/params=%d", params+1)
+			result, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke, Seed: 1, Case: name, Tool: "test", Version: "1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := result.Report; r.Verdict == evidence.Rejected {
+				if isRejected = true; test.isHonest {
+					t.Errorf("%s, %s: %s: got %s, want %s, of %v", test.name, name, r.Reason, r.Failure.Got, r.Failure.Want, r.Failure.Inputs)
+				}
+			}
+		}
+		if !test.isHonest && !isRejected {
+			t.Errorf("%s: accepted", test.name)
 		}
 	}
 }

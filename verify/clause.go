@@ -35,7 +35,7 @@ func (v *view) coverages() []coverage {
 
 // outside counts an element that is outside of its set: as waived if a clause covers it that was
 // waived, else as a mismatch.
-func (v *view) outside(j *judgement, s *set, operand, row, col int, x uint32) {
+func (v *view) outside(j *judgement, s *set, operand, row, col int, x uint64) {
 	if v.covers == nil {
 		v.covers = v.coverages()
 	}

@@ -309,7 +309,7 @@ func picked(d *def.Definition, operands []num.Array, letter string, lines []int)
 			b := a
 			b.Cols = len(lines)
 			b = b.Like(a.DType)
-			trial.FillBits(b, func(r, c int) uint32 { return a.Bits(r, lines[c]) })
+			trial.FillBits(b, func(r, c int) uint64 { return a.Bits64(r, lines[c]) })
 			list[i] = b
 			continue
 		}

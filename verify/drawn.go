@@ -240,6 +240,27 @@ func (l *lister) farApart() {
 	}
 }
 
+// slices has rows that are parts of wider ones: one of two, three or four matrices that lie side
+// by side, as queries, keys and values do; and rows that begin at multiples of a power of two.
+func (l *lister) slices() {
+	if !l.p.pairs {
+		return
+	}
+	g := l.drawing("slices")
+	few := func() int { return 2 + g.Below(7) }
+	for i := range 5 * l.p.checks {
+		n := 1 << g.Below(12)
+		n += g.Below(n)
+		c := &Case{Pattern: l.drawPattern(g), Sizes: l.shape(few(), n, few()), Offset: g.Below(3) * n}
+		if kind := l.t.Definition.Kind; kind == def.KindGather || kind == def.KindScatterAdd {
+			c.Sizes = l.shape(few(), few(), n)
+		}
+		begin := 64 << g.Below(8)
+		c.Gap = [...]int{n, 2 * n, 3 * n, (n/begin+1)*begin - n, begin}[i%5]
+		l.add(c)
+	}
+}
+
 // own has the shapes that the user names: every pattern, once plain and once in a drawn
 // layout, every choice of formats and of outputs in the place of inputs, and every check.
 func (l *lister) own() {

@@ -9,7 +9,7 @@ import (
 
 // PoisonsOf returns what the first output holds before the first and the second run of a
 // case, under seed 1.
-func PoisonsOf(t *Target, name string) [2]uint32 {
+func PoisonsOf(t *Target, name string) [2]uint64 {
 	c, err := t.parseCase(name)
 	if err != nil {
 		panic(err)

@@ -3,7 +3,6 @@ package verify
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"tokitai/engine"
 	"tokitai/evidence"
@@ -15,28 +14,11 @@ import (
 // freshCheck is the check that runs a kernel again in a process that has seen nothing.
 const freshCheck = "fresh"
 
-// cheapStart is the longest start of a process that every kind of check can afford: 100 ms, and
-// under a budget so little of it that all of them, a few dozen, leave most of it to the cases.
-func (o *Options) cheapStart() time.Duration {
-	if o.Budget > 0 {
-		return min(100*time.Millisecond, o.Budget/300)
-	}
-	return 100 * time.Millisecond
-}
-
 // fresh runs the kernel again in a new process: results must not depend on what the other one
 // has seen.
 func fresh(x *trialRun) (int64, *finding, error) {
-	x.s.bench.trial.Renew(time.Hour)
+	x.s.bench.trial.Renew()
 	return x.again(x.l, evidence.Invariance, "in a fresh process", x.same)
-}
-
-// renewFor renews the kernel where another kind of check begins, if that takes little.
-func (s *verification) renewFor(c *Case) {
-	if s.t.Lowering.Renews && c.Check != s.lastCheck {
-		s.bench.trial.Renew(s.o.cheapStart())
-	}
-	s.lastCheck = c.Check
 }
 
 // noOutput returns the finding that what the kernel returned is no output.

@@ -64,9 +64,9 @@ func (s *stable) heightOf(operand int) int {
 		return most
 	}
 	h := 0
-	s.each(operand, func(r, c int, x uint32) bool {
-		if !s.widest().Admits(operand, r, c, h, x) {
-			if least, ok := s.widest().Height(operand, r, c, x); ok {
+	s.each(operand, func(r, c int, x uint64) bool {
+		if !s.widest().Admits(operand, r, c, h, uint32(x)) {
+			if least, ok := s.widest().Height(operand, r, c, uint32(x)); ok {
 				h = max(h, least)
 			}
 		}
@@ -77,11 +77,11 @@ func (s *stable) heightOf(operand int) int {
 
 // each calls do with the elements of an output that may have more than one value, until it
 // returns false.
-func (s *stable) each(operand int, do func(r, c int, x uint32) bool) {
+func (s *stable) each(operand int, do func(r, c int, x uint64) bool) {
 	got := s.v.got[operand]
 	for r := range got.Rows {
 		for c := range got.Cols {
-			if !s.v.isOne(operand, r, c) && !do(r, c, got.Bits(r, c)) {
+			if !s.v.isOne(operand, r, c) && !do(r, c, got.Bits64(r, c)) {
 				return
 			}
 		}
@@ -110,10 +110,10 @@ func (s *stable) spread(operand int) (m moments) {
 		return m
 	}
 	deviation := math.Sqrt(float64(most) / 3)
-	s.each(operand, func(r, c int, x uint32) bool {
-		if s.widest().Admits(operand, r, c, 1, x) {
+	s.each(operand, func(r, c int, x uint64) bool {
+		if s.widest().Admits(operand, r, c, 1, uint32(x)) {
 			m.count(0)
-		} else if least, ok := s.widest().Height(operand, r, c, x); ok {
+		} else if least, ok := s.widest().Height(operand, r, c, uint32(x)); ok {
 			m.count(float64(least-1) / deviation)
 		}
 		return true

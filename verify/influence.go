@@ -18,7 +18,7 @@ func (q *questioner) influence() []string {
 		return nil
 	}
 	before, ok := q.ask(func([]num.Array) {})
-	if !ok || num.Widen(q.l.c.Formats[q.f.Operand], before) == 0 { // a zero may hide any influence
+	if !ok || num.Value(q.l.c.Formats[q.f.Operand], before) == 0 { // a zero may hide any influence
 		return nil
 	}
 	var texts []string
@@ -68,7 +68,7 @@ func (q *questioner) lineOf(input int) []trial.Place {
 
 // withoutInfluence returns inputs of a line that change nothing in the kernel's result: those
 // at its end, as many as there are, or else at its beginning, or else a single one.
-func (q *questioner) withoutInfluence(before uint32, line []trial.Place) []trial.Place {
+func (q *questioner) withoutInfluence(before uint64, line []trial.Place) []trial.Place {
 	isLost := func(part []trial.Place) bool { return q.isLost(before, part) }
 	n := len(line)
 	if isLost(line[n-1:]) {
@@ -122,7 +122,7 @@ const leastChange = 4
 
 // isLost reports whether a change of some inputs changes the right result clearly and the
 // kernel's not at all.
-func (q *questioner) isLost(before uint32, part []trial.Place) bool {
+func (q *questioner) isLost(before uint64, part []trial.Place) bool {
 	dtype := q.l.c.Formats[q.f.Operand]
 	right, ok := q.answer(func([]num.Array) {})
 	if !ok || num.IsNaN(dtype, right) {
@@ -148,12 +148,12 @@ func (q *questioner) isLost(before uint32, part []trial.Place) bool {
 }
 
 // answer returns the reference's result for changed inputs.
-func (q *questioner) answer(change func(arrays []num.Array)) (uint32, bool) {
+func (q *questioner) answer(change func(arrays []num.Array)) (uint64, bool) {
 	l := q.l.as(q.l.c)
 	change(l.inputs())
 	answer := l.operands.Copies()
 	if err := reference.Run(l.target.Definition, answer, reference.Options{Params: l.params, Model: l.model()}); err != nil {
 		return 0, false
 	}
-	return answer[q.f.Operand].Bits(q.f.Row, q.f.Col), true
+	return answer[q.f.Operand].Bits64(q.f.Row, q.f.Col), true
 }

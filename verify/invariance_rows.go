@@ -77,15 +77,15 @@ func (x *trialRun) differ(letter string, a, b *among, what string) (int64, *find
 					continue
 				}
 				n++
-				p, q := got.Bits(r, c), want.Bits(row, col)
+				p, q := got.Bits64(r, c), want.Bits64(row, col)
 				if rule.Same(got.DType, p, q) {
 					continue
 				}
 				f := &finding{Tier: evidence.Invariance, Operand: i, Got: p, Want: q, WantTo: q, Message: what}
 				f.Row, f.Col = own[i].place(a.axes[i], a.rows[a.axes[i].index(r, c)], r, c)
 				if !own[i].isColumn {
-					f.show(d, x.base.operands[i], "got", func(c int) uint32 { return got.Bits(r, c) })
-					f.show(d, x.base.operands[i], "want", func(c int) uint32 { return want.Bits(row, c) })
+					f.show(d, x.base.operands[i], "got", func(c int) uint64 { return got.Bits64(r, c) })
+					f.show(d, x.base.operands[i], "want", func(c int) uint64 { return want.Bits64(row, c) })
 				}
 				return n, f
 			}
@@ -410,7 +410,7 @@ func shifted(letter string) func(*trialRun) (int64, *finding, error) {
 			l := x.l.target.newLoaded(x.c, x.l.seed)
 			for i, a := range l.inputs() {
 				from := x.l.array(i)
-				trial.FillBits(a, func(r, c int) uint32 { return from.Bits(rotated(from, &d.Operands[i], letter, shift, r, c)) })
+				trial.FillBits(a, func(r, c int) uint64 { return from.Bits64(rotated(from, &d.Operands[i], letter, shift, r, c)) })
 			}
 			what := fmt.Sprintf("at another place: all elements along %s moved by %d", letter, shift)
 			// The finding's place is that of the element before it moved.
@@ -418,8 +418,8 @@ func shifted(letter string) func(*trialRun) (int64, *finding, error) {
 			if err != nil {
 				return sum.compared, nil, err
 			}
-			m, f, err := compare(l, out, evidence.Invariance, what, func(i, r, c int) (uint32, bool) {
-				return x.base.operands[i].Bits(rotated(x.base.operands[i], &d.Operands[i], letter, shift, r, c)), true
+			m, f, err := compare(l, out, evidence.Invariance, what, func(i, r, c int) (uint64, bool) {
+				return x.base.operands[i].Bits64(rotated(x.base.operands[i], &d.Operands[i], letter, shift, r, c)), true
 			})
 			if f != nil && f.Row >= 0 {
 				f.Row, f.Col = rotated(x.base.operands[f.Operand], &d.Operands[f.Operand], letter, shift, f.Row, f.Col)

@@ -104,12 +104,12 @@ func (x *trialRun) others() []other {
 	}{{"of NaN", math.NaN()}, {"of infinities", math.Inf(1)}, {"of large numbers", math.MaxFloat32}} {
 		l := x.l.as(x.c)
 		for i, o := range t.Definition.Operands {
-			if a := l.array(i); o.IsIn && !o.IsInt() {
+			if a := l.array(i); o.IsIn && !o.IsIndex {
 				value := fill.value
-				if !math.IsInf(value, 0) && !math.IsNaN(value) {
+				if a.DType.IsFloat() && !math.IsInf(value, 0) && !math.IsNaN(value) {
 					value = min(value, num.MaxFinite(a.DType))
 				}
-				trial.FillBits(a, func(int, int) uint32 { return num.NarrowF64(a.DType, value) })
+				trial.Fill(a, func(int, int) float32 { return float32(value) })
 			}
 		}
 		list = append(list, other{fill.what, l})

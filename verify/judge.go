@@ -24,9 +24,9 @@ type finding struct {
 	Operand int               `json:"operand"` // -1 if it is not about an element
 	Row     int               `json:"row"`
 	Col     int               `json:"col"`
-	Got     uint32            `json:"got"`
-	Want    uint32            `json:"want"`             // the answer, or the least admissible value
-	WantTo  uint32            `json:"want_to"`          // the greatest; equal to Want under contract bits
+	Got     uint64            `json:"got"`
+	Want    uint64            `json:"want"`             // the answer, or the least admissible value
+	WantTo  uint64            `json:"want_to"`          // the greatest; equal to Want under contract bits
 	IsCause bool              `json:"is_cause"`         // the kernel ended in an error: nothing was compared
 	IsHang  bool              `json:"is_hang"`          // and its device cannot be used again
 	Ints    []int32           `json:"ints,omitempty"`   // of a bounded int32: the admissible values, if there are several
@@ -180,7 +180,7 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 	if f := total.first; f != nil {
 		f.places, total.wrong = total.wrong, nil
 		got := out.operands[f.Operand]
-		f.show(d, got, "got", func(c int) uint32 { return got.Bits(f.Row, c) })
+		f.show(d, got, "got", func(c int) uint64 { return got.Bits64(f.Row, c) })
 	}
 	return total, nil
 }

@@ -177,16 +177,23 @@ func (b *bench) place(l *loaded) (*placed, error) {
 // bind checks the call on a case's memory and compiles the kernel. The memory is given back
 // if that fails.
 func (b *bench) bind(l *loaded, memory *trial.Placed) (*placed, error) {
-	p := &placed{bench: b, memory: memory}
-	tensors, err := memory.Tensors()
-	if err == nil {
-		p.prepared, err = b.prepare(tensors, l.params)
-	}
+	p, err := (&placed{bench: b, memory: memory}).with(l.params)
 	if err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// with returns the same memory, bound to the kernel with other parameters. It is not closed
+// itself.
+func (p *placed) with(params []float64) (*placed, error) {
+	q := *p
+	tensors, err := p.memory.Tensors()
+	if err == nil {
+		q.prepared, err = p.bench.prepare(tensors, params)
+	}
+	return &q, err
 }
 
 // close gives the memory back, unless a kernel that hangs still uses it.

@@ -13,6 +13,7 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op"
+	"tokitai/trial"
 )
 
 // pattern fills operands. element and index may be nil, then bits is not.
@@ -405,7 +406,7 @@ func (t *Target) params(c *Case) []float64 {
 		return usual
 	}
 	var g gen.Generator
-	if t.Operation != nil && t.Operation.Settings != nil && t.Lowering.IsBounded {
+	if t.hasSettings() {
 		g.Place(gen.New(t.Definition.Name).Next(), c.Params, 0)
 		return t.derived(t.Operation.Settings(&g), usual)
 	}
@@ -422,6 +423,11 @@ func (t *Target) params(c *Case) []float64 {
 		varied[i] = p.Nearest(choices[g.Below(len(choices))], usual[i])
 	}
 	return varied
+}
+
+// hasSettings reports whether parameters are varied by what people set.
+func (t *Target) hasSettings() bool {
+	return t.Operation != nil && t.Operation.Settings != nil && t.Lowering.IsBounded
 }
 
 // derived returns the definition's parameters for what people set. Those that people do not
@@ -467,31 +473,27 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 			except := t.params(c)
 			for r := range a.Rows {
 				g.Place(key, r+rowFrom, 0)
-				a.SetBits(r, 0, uint32(int32(index(&g, r+rowFrom, bound))))
-				if c.Params > 0 && o.Except != "" && r%3 == 1 {
-					a.SetBits(r, 0, uint32(int32(except[t.Definition.Param(o.Except)])))
+				a.SetBits64(r, 0, uint64(int32(index(&g, r+rowFrom, bound))))
+				if c.Params > 0 && o.Except != "" && (r%3 == 1 || c.Params%16 == 5) { // now and then all of them
+					a.SetBits64(r, 0, uint64(int32(except[t.Definition.Param(o.Except)])))
 				}
 			}
 		case counted < p.counts:
-			bits, patterns := 8*a.DType.Size(), make([]uint32, a.Cols)
-			for r := range a.Rows {
-				for col := range patterns {
-					count := uint64(r+rowFrom)*uint64(a.Cols) + uint64(col+colFrom)
-					patterns[col] = uint32(count >> shift & (1<<bits - 1))
-				}
-				a.SetPatterns(r, patterns)
-			}
+			bits := 8 * a.DType.Size()
+			trial.FillBits(a, func(r, col int) uint64 {
+				count := uint64(r+rowFrom)*uint64(a.Cols) + uint64(col+colFrom)
+				return count >> shift & (1<<bits - 1)
+			})
 			counted, shift = counted+1, shift+bits
 		case p.isRaw:
-			patterns := make([]uint32, a.Cols)
-			for r := range a.Rows {
-				row := gen.Row(c.matrixKey(o, a, key, r), a.RowIn(r)+rowFrom)
-				for col := range patterns {
-					g.PlaceIn(row, col+colFrom)
-					patterns[col] = uint32(g.Next())
+			row := uint64(0)
+			trial.FillBits(a, func(r, col int) uint64 {
+				if col == 0 {
+					row = gen.Row(c.matrixKey(o, a, key, r), a.RowIn(r)+rowFrom)
 				}
-				a.SetPatterns(r, patterns)
-			}
+				g.PlaceIn(row, col+colFrom)
+				return g.Next()
+			})
 		default:
 			t.fillFloats(c, seed, o, a, p.value(o), key)
 		}

@@ -19,6 +19,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/promise"
+	"tokitai/trial"
 	"tokitai/truth"
 )
 
@@ -625,11 +626,11 @@ func outputOf(d *def.Definition) int {
 }
 
 // bitsText returns a pattern and its value, such as 0x3c11 (1.0166016).
-func bitsText(d num.DType, bits uint32) string {
-	if d == num.I32 {
-		return fmt.Sprint(int32(bits))
+func bitsText[P num.Pattern](d num.DType, bits P) string {
+	if d.IsInteger() {
+		return trial.Pattern(d, bits)
 	}
-	return fmt.Sprintf("0x%0*x (%.8g)", 2*d.Size(), bits, num.Widen(d, bits))
+	return fmt.Sprintf("0x%0*x (%.8g)", 2*d.Size(), bits, num.Value(d, uint64(bits)))
 }
 
 // mostInputs is how many inputs of one output element are shown.
@@ -656,7 +657,7 @@ func (l *loaded) inputsAt(operand, row, col int) []string {
 			}
 			r, c := offsetOf(in, a, at)
 			if r < a.Rows && c < a.Cols {
-				list = append(list, fmt.Sprintf("%s = %s", place(in, a, r, c), bitsText(a.DType, a.Bits(r, c))))
+				list = append(list, fmt.Sprintf("%s = %s", place(in, a, r, c), bitsText(a.DType, a.Bits64(r, c))))
 			}
 		}
 	}

@@ -5,8 +5,9 @@ import (
 	"tokitai/evidence"
 )
 
-// runOnResults runs the kernel on outputs that hold parts of the result already: the first row,
-// and then everything but the last element. A kernel that looks there whether it has anything to
+// runOnResults runs the kernel on outputs that hold the results of other inputs, as those of a
+// call before do, and then parts of the result itself: the first row, and everything but the last
+// element. A kernel that looks there whether it has anything to
 // do leaves the rest as it is.
 func (x *trialRun) runOnResults() (int64, *finding, error) {
 	p, err := x.s.bench.place(x.l)
@@ -14,16 +15,22 @@ func (x *trialRun) runOnResults() (int64, *finding, error) {
 		return 0, nil, err
 	}
 	defer p.close()
+	others, err := p.run(x.l.other(1), x.s.o.deadline(), 0)
+	if err != nil {
+		return 0, nil, err
+	}
 	var sum parts
 	for _, part := range []struct {
 		what    string
+		of      *outcome
 		isThere func(i, r, c int) bool
 	}{
-		{"where the first row is right already", func(i, r, c int) bool {
+		{"where the results of other inputs are", others, func(i, r, c int) bool { return true }},
+		{"where the first row is right already", x.base, func(i, r, c int) bool {
 			a := x.l.array(i)
 			return r == 0 && (a.Rows > 1 || c < a.Cols/2)
 		}},
-		{"where everything but the last element is right already", func(i, r, c int) bool {
+		{"where everything but the last element is right already", x.base, func(i, r, c int) bool {
 			a := x.l.array(i)
 			return r < a.Rows-1 || c < a.Cols-1
 		}},
@@ -37,7 +44,7 @@ func (x *trialRun) runOnResults() (int64, *finding, error) {
 			for r := range a.Rows {
 				for c := range a.Cols {
 					if part.isThere(i, r, c) {
-						a.SetBits(r, c, x.base.operands[i].Bits(r, c))
+						a.SetBits64(r, c, part.of.operands[i].Bits64(r, c))
 					}
 				}
 			}

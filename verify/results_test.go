@@ -29,4 +29,15 @@ func TestRepeatFindsTrustInOutputs(t *testing.T) {
 		})
 		expectRejected(t, target(softmax.ForwardDefinition, num.F16, l), "repeat:normal/R=5,C=13", want, evidence.Invariance)
 	}
+	normalized := bitwise(func(d *def.Definition, l *engine.Launch) error { // whatever the inputs are
+		y, sum := l.Operands[1].Array, float32(0)
+		for c := range y.Cols {
+			sum += y.At(0, c)
+		}
+		if sum < 0.99 || sum > 1.01 || sum != sum {
+			store(d, l, answer(d, l), nil)
+		}
+		return nil
+	})
+	expectRejected(t, target(softmax.ForwardDefinition, num.F16, normalized), "repeat:normal/R=5,C=13", "the results of other inputs are", evidence.Invariance)
 }

@@ -214,7 +214,6 @@ func (s *verification) launch(e *caseRun) {
 	if e.isSkipped = s.bench.isHung.Load(); e.isSkipped {
 		return
 	}
-	s.renewFor(e.c)
 	defer s.notePrograms(&e.r)
 	var err error
 	if e.x.base, err = s.bench.run(e.x.l, s.o.deadline(), 0); err != nil {
@@ -423,7 +422,7 @@ func (s *verification) breach(x *trialRun) (*finding, error) {
 		return nil, nil
 	}
 	at := suspects[0]
-	bits := out.operands[at.Operand].Bits(at.Row, at.Col)
+	bits := out.operands[at.Operand].Bits64(at.Row, at.Col)
 	message := "it is not written"
 	if n := len(suspects); n > 1 {
 		message = fmt.Sprintf("it is not written, like %d other elements", n-1)

@@ -27,21 +27,21 @@ type set struct {
 	orNaN    bool    // NaN is in the set, besides the others
 	noNumber bool    // NaN and the infinities are in the set, besides the others
 	isOnGrid bool    // every honest kernel agrees on its one value
-	lo, hi   uint32  // the least and the greatest value
+	lo, hi   uint64  // the least and the greatest value
 	ints     []int32 // instead, of an int32 that may have several
 	count    int64   // the number of values; 0 if it is only a class of values, such as all that are finite
 	plain    *set    // the values that need no allowance of a profile; nil if all of them need none
 }
 
 // oneValue is the set of one value; zeros are one.
-func oneValue(bits uint32) set { return set{lo: bits, hi: bits, count: 1} }
+func oneValue(bits uint64) set { return set{lo: bits, hi: bits, count: 1} }
 
 // has reports whether a value is in the set.
-func (s *set) has(rule trial.Rule, d num.DType, x uint32) bool {
+func (s *set) has(rule trial.Rule, d num.DType, x uint64) bool {
 	switch {
 	case s.isOpen || s.orNaN && num.IsNaN(d, x):
 		return true
-	case s.noNumber && (num.IsNaN(d, x) || math.IsInf(float64(num.Widen(d, x)), 0)):
+	case s.noNumber && (num.IsNaN(d, x) || math.IsInf(float64(num.Value(d, x)), 0)):
 		return true
 	case s.ints != nil:
 		return slices.Contains(s.ints, int32(x))
@@ -58,7 +58,7 @@ func (s *set) has(rule trial.Rule, d num.DType, x uint32) bool {
 type answerSets struct{ v *view }
 
 func (s answerSets) at(operand, row, col int) set {
-	y := s.v.answer[operand].Bits(row, col)
+	y := s.v.answer[operand].Bits64(row, col)
 	return set{isBits: true, lo: y, hi: y, count: 1}
 }
 
@@ -82,7 +82,7 @@ type boundedSets struct {
 
 func (s boundedSets) at(operand, row, col int) set {
 	if s.v.isOne(operand, row, col) {
-		one := oneValue(s.v.answer[operand].Bits(row, col))
+		one := oneValue(s.v.answer[operand].Bits64(row, col))
 		one.isOnGrid = s.v.isOnGrid(operand, row, col)
 		return one
 	}
@@ -112,34 +112,33 @@ func (o ordered) known(operand, row, col int) (set, bool) {
 		return set{}, false
 	}
 	s := set{count: o.Count(operand, row, col)}
-	if s.lo, s.hi = o.Between(operand, row, col); o.d.Operands[operand].IsInt() && s.count > 1 {
+	lo, hi := o.Between(operand, row, col)
+	if s.lo, s.hi = uint64(lo), uint64(hi); o.d.Operands[operand].IsInt() && s.count > 1 {
 		s.ints = o.Ints(operand, row, col)
 	}
 	return s, true
 }
 
-// setsOf returns the admissible values of a tile's outputs under the lowering's promise.
-func (v *view) setsOf(ctx context.Context) (sets, error) {
-	l := v.target.Lowering
-	if l.Promised() == promise.Bits {
-		return answerSets{v}, nil
-	}
+// enclosureOf returns the admissible values of a tile's outputs, for finite inputs, under the
+// promise of a bounded lowering.
+func (v *view) enclosureOf(ctx context.Context) (enclosure, error) {
 	var err error
 	if v.grid, err = v.findGrid(ctx); err != nil {
 		return nil, err
 	}
-	o := truth.Options{
+	if v.target.Promised() == promise.Stable {
+		return v.stableOf(ctx)
+	}
+	rounded, err := truth.Enclose(v.target.Definition, v.inputs, v.ordered(ctx))
+	return ordered{rounded, v.target.Definition}, err
+}
+
+// ordered returns the options under which the definition's own steps are enclosed, with sums in
+// the declared order.
+func (v *view) ordered(ctx context.Context) truth.Options {
+	l := v.target.Lowering
+	return truth.Options{
 		Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded,
 		Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE,
 	}
-	class, err := v.classOf(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	if l.Promised() == promise.Stable {
-		s, err := v.stableOf(ctx)
-		return boundedSets{v, s, class}, err
-	}
-	rounded, err := truth.Enclose(v.target.Definition, v.inputs, o)
-	return boundedSets{v, ordered{rounded, v.target.Definition}, class}, err
 }

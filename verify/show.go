@@ -8,6 +8,7 @@ import (
 	"tokitai/def"
 	"tokitai/num"
 	"tokitai/reference"
+	"tokitai/trial"
 )
 
 // mostShown is the number of elements of a row that are shown, mostRows the number of rows
@@ -24,14 +25,14 @@ func span(at, n int) (from, to int) {
 }
 
 // elements returns values in decimal, the one at an index in brackets: 1 -0.5 [2] 3.
-func elements(d num.DType, from, to, at int, bits func(i int) uint32) string {
+func elements(d num.DType, from, to, at int, bits func(i int) uint64) string {
 	var list []string
 	for i := from; i < to; i++ {
 		text := ""
-		if d == num.I32 {
-			text = fmt.Sprint(int32(bits(i)))
+		if d.IsInteger() {
+			text = trial.Pattern(d, bits(i))
 		} else {
-			text = strconv.FormatFloat(float64(num.Widen(d, bits(i))), 'g', 6, 32)
+			text = strconv.FormatFloat(float64(num.Value(d, bits(i))), 'g', 6, 32)
 		}
 		if i == at {
 			text = "[" + text + "]"
@@ -42,7 +43,7 @@ func elements(d num.DType, from, to, at int, bits func(i int) uint32) string {
 }
 
 // show adds the part of an output's row around the element to the finding.
-func (f *finding) show(d *def.Definition, a num.Array, what string, bits func(c int) uint32) {
+func (f *finding) show(d *def.Definition, a num.Array, what string, bits func(c int) uint64) {
 	if a.Cols == 1 { // got and want say it all
 		return
 	}
@@ -70,7 +71,7 @@ func (l *loaded) rowsNear(f *finding) []string {
 	}
 	want := *f
 	want.Near = nil
-	want.show(d, answer[f.Operand], "want", func(c int) uint32 { return answer[f.Operand].Bits(f.Row, c) })
+	want.show(d, answer[f.Operand], "want", func(c int) uint64 { return answer[f.Operand].Bits64(f.Row, c) })
 	return append(list, want.Near...)
 }
 
@@ -112,14 +113,14 @@ func (l *loaded) inputsNear(operand, row, col int) []string {
 		switch {
 		case r >= a.Rows || c >= a.Cols:
 		case a.Cols == 1: // a value per row
-			list = append(list, fmt.Sprintf("%s = %s", part(in, r, r+1, 0, 1), elements(a.DType, 0, 1, -1, func(int) uint32 { return a.Bits(r, 0) })))
+			list = append(list, fmt.Sprintf("%s = %s", part(in, r, r+1, 0, 1), elements(a.DType, 0, 1, -1, func(int) uint64 { return a.Bits64(r, 0) })))
 		case d.Kind == def.KindContraction && in.Dims[len(in.BatchDims())] == d.SummedOver(): // down a column
 			from := r - a.RowIn(r) // of the matrix
 			to := from + min(mostShown, a.Rows/a.Matrices())
-			list = append(list, fmt.Sprintf("%s[%d:%d,%d] = %s", in.Name, from, to, c, elements(a.DType, from, to, -1, func(r int) uint32 { return a.Bits(r, c) })))
+			list = append(list, fmt.Sprintf("%s[%d:%d,%d] = %s", in.Name, from, to, c, elements(a.DType, from, to, -1, func(r int) uint64 { return a.Bits64(r, c) })))
 		default:
 			from, to := span(c, a.Cols)
-			list = append(list, fmt.Sprintf("%s = %s", part(in, r, r+1, from, to), elements(a.DType, from, to, mark, func(c int) uint32 { return a.Bits(r, c) })))
+			list = append(list, fmt.Sprintf("%s = %s", part(in, r, r+1, from, to), elements(a.DType, from, to, mark, func(c int) uint64 { return a.Bits64(r, c) })))
 		}
 	}
 	return list
@@ -137,7 +138,7 @@ func (l *loaded) shown(out *outcome) []string {
 		list = append(list, fmt.Sprintf("%s, %s, %s, %d×%d", d.Operands[i].Name, what, a.DType, a.Rows, a.Cols))
 		to := min(mostShown, a.Cols)
 		for r := range min(mostRows, a.Rows) {
-			line := fmt.Sprintf("  %d: %s", r, elements(a.DType, 0, to, -1, func(c int) uint32 { return a.Bits(r, c) }))
+			line := fmt.Sprintf("  %d: %s", r, elements(a.DType, 0, to, -1, func(c int) uint64 { return a.Bits64(r, c) }))
 			if to < a.Cols {
 				line += " …"
 			}
@@ -171,14 +172,14 @@ func (l *loaded) inputsOf(f *finding, first []int) []string {
 		}
 		for _, p := range terms[k] {
 			a := l.array(p.Operand)
-			list = append(list, fmt.Sprintf("%s = %s", place(&d.Operands[p.Operand], a, p.Row, p.Col), bitsText(a.DType, a.Bits(p.Row, p.Col))))
+			list = append(list, fmt.Sprintf("%s = %s", place(&d.Operands[p.Operand], a, p.Row, p.Col), bitsText(a.DType, a.Bits64(p.Row, p.Col))))
 		}
 		shown++
 	}
 	for i := range d.Operands {
 		if o := &d.Operands[i]; o.IsIn && o.IsOut {
 			a := l.array(i)
-			list = append(list, fmt.Sprintf("%s = %s", place(o, a, f.Row, f.Col), bitsText(a.DType, a.Bits(f.Row, f.Col))))
+			list = append(list, fmt.Sprintf("%s = %s", place(o, a, f.Row, f.Col), bitsText(a.DType, a.Bits64(f.Row, f.Col))))
 		}
 	}
 	if n := len(terms) - shown; n > 0 {

@@ -87,10 +87,11 @@ func (s *stable) union(forms truth.StableForms, operand, row, col int) (u set, o
 	}
 	if s.v.got[operand].DType == num.I32 {
 		u.ints = forms.Ints(operand, row, col)
-		u.lo, u.hi, u.count = uint32(u.ints[0]), uint32(u.ints[len(u.ints)-1]), int64(len(u.ints))
+		u.lo, u.hi, u.count = uint64(uint32(u.ints[0])), uint64(uint32(u.ints[len(u.ints)-1])), int64(len(u.ints))
 		return u, true
 	}
-	u.lo, u.hi = forms.Between(operand, row, col, s.heights[operand])
+	lo, hi := forms.Between(operand, row, col, s.heights[operand])
+	u.lo, u.hi = uint64(lo), uint64(hi)
 	s.v.cut(&u, operand, row, col)
 	return u, true
 }
@@ -109,10 +110,10 @@ func (v *view) cut(s *set, operand, row, col int) {
 func (s *set) cut(d num.DType, lo, hi float64) {
 	least, most := s.lo, s.hi
 	if l := num.NarrowF64(d, lo); num.Index(d, l) > num.Index(d, least) {
-		least = l
+		least = uint64(l)
 	}
 	if h := num.NarrowF64(d, hi); num.Index(d, h) < num.Index(d, most) {
-		most = h
+		most = uint64(h)
 	}
 	if num.Index(d, least) <= num.Index(d, most) {
 		s.lo, s.hi = least, most

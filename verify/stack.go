@@ -83,12 +83,12 @@ func moved(o *def.Operand, from, to num.Array, begin map[string]int, r, c int) (
 // copyMoved fills an operand from another array of it, as moved finds the places, and with
 // zeros where there is none.
 func copyMoved(o *def.Operand, to, from num.Array, begin map[string]int) {
-	trial.FillBits(to, func(r, c int) uint32 {
+	trial.FillBits(to, func(r, c int) uint64 {
 		row, col, ok := moved(o, to, from, begin, r, c)
 		if !ok {
 			return 0
 		}
-		return from.Bits(row, col)
+		return from.Bits64(row, col)
 	})
 }
 
@@ -159,11 +159,11 @@ func repeatedMatrices(operand int) func(*trialRun) (int64, *finding, error) {
 			from := x.l.array(i)
 			rows := from.Rows / from.Matrices()
 			for _, to := range []num.Array{apart.array(i), shared.array(i)} {
-				trial.FillBits(to, func(r, c int) uint32 {
+				trial.FillBits(to, func(r, c int) uint64 {
 					if i == operand {
 						r %= rows
 					}
-					return from.Bits(r, c)
+					return from.Bits64(r, c)
 				})
 			}
 		}
@@ -171,8 +171,8 @@ func repeatedMatrices(operand int) func(*trialRun) (int64, *finding, error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		return x.again(shared, evidence.Relations, "with one matrix of "+o.Name+" for all", func(i, r, c int) (uint32, bool) {
-			return base.operands[i].Bits(r, c), true
+		return x.again(shared, evidence.Relations, "with one matrix of "+o.Name+" for all", func(i, r, c int) (uint64, bool) {
+			return base.operands[i].Bits64(r, c), true
 		})
 	}
 }

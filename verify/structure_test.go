@@ -59,7 +59,7 @@ func TestWrittenPoison(t *testing.T) {
 				for r := range out[1].Rows {
 					for c := range out[1].Cols {
 						if num.IsNaN(dtype, out[1].Bits(r, c)) {
-							out[1].SetBits(r, c, bits)
+							out[1].SetBits64(r, c, bits)
 						}
 					}
 				}

@@ -75,7 +75,7 @@ func (s *verification) culprit(ctx context.Context, small *shrunk) culprit {
 
 // ask runs the kernel on changed inputs and returns the element that was wrong. It is false
 // if there was no result, or no launch is left.
-func (q *questioner) ask(change func(arrays []num.Array)) (uint32, bool) {
+func (q *questioner) ask(change func(arrays []num.Array)) (uint64, bool) {
 	if q.left--; q.left < 0 || q.bench.isHung.Load() {
 		return 0, false
 	}
@@ -85,7 +85,7 @@ func (q *questioner) ask(change func(arrays []num.Array)) (uint32, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return out.operands[q.f.Operand].Bits(q.f.Row, q.f.Col), true
+	return out.operands[q.f.Operand].Bits64(q.f.Row, q.f.Col), true
 }
 
 // termsAt returns the terms of the sum at an element of a product or a sum by index; nil for
@@ -259,7 +259,7 @@ func (q *questioner) sumOf(terms []term, ones ...[]int) (float64, bool) {
 			}
 		}
 	})
-	return float64(num.Widen(q.l.c.Formats[q.f.Operand], bits)), ok
+	return float64(num.Value(q.l.c.Formats[q.f.Operand], bits)), ok
 }
 
 // partner says with which other factor the kernel multiplies the left one of a term, if that

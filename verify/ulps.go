@@ -74,7 +74,7 @@ func (m *misses) add(o misses) {
 }
 
 // count counts a value outside of its set.
-func (m *misses) count(s *set, d num.DType, x uint32) {
+func (m *misses) count(s *set, d num.DType, x uint64) {
 	if n, ok := s.distance(d, x); ok {
 		m.Ulps.count(float64(n))
 	} else {
@@ -85,12 +85,12 @@ func (m *misses) count(s *set, d num.DType, x uint32) {
 // distance returns how many values of the format a value outside of the set is away from it; ok
 // is false if either is not a finite number, if the set is not an interval, or if only the sign
 // of a zero differs.
-func (s *set) distance(d num.DType, x uint32) (n int64, ok bool) {
+func (s *set) distance(d num.DType, x uint64) (n int64, ok bool) {
 	if !d.IsFloat() || s.ints != nil {
 		return 0, false
 	}
-	for _, bits := range []uint32{x, s.lo, s.hi} {
-		if value := float64(num.Widen(d, bits)); math.IsNaN(value) || math.IsInf(value, 0) {
+	for _, bits := range []uint64{x, s.lo, s.hi} {
+		if value := float64(num.Value(d, bits)); math.IsNaN(value) || math.IsInf(value, 0) {
 			return 0, false
 		}
 	}

@@ -40,13 +40,13 @@ func TestULPsAdd(t *testing.T) {
 
 // TestDistanceFromSets: distances are counted in values of the format, on both sides.
 func TestDistanceFromSets(t *testing.T) {
-	one, next := num.NarrowF64(num.F16, 1), num.NarrowF64(num.F16, 1)+3
-	inf, nan := num.NarrowF64(num.F16, math.Inf(1)), num.NarrowF64(num.F16, math.NaN())
+	one, next := num.Stored(num.F16, 1), num.Stored(num.F16, 1)+3
+	inf, nan := num.Stored(num.F16, float32(math.Inf(1))), num.Stored(num.F16, float32(math.NaN()))
 	interval := set{lo: one, hi: next, count: 4}
 	for _, x := range []struct {
 		name string
 		s    set
-		got  uint32
+		got  uint64
 		want int64
 		ok   bool
 	}{

@@ -31,12 +31,15 @@ func (l *loaded) valueKinds() *valueKinds {
 }
 
 func (k *valueKinds) floats(operand int, a num.Array) {
-	smallest := num.ULP(a.DType, 0) / num.ULP(a.DType, 1) // normal number
-	row := make([]uint32, a.Cols)
+	smallest := 0.0 // normal number
+	if a.DType.IsFloat() {
+		smallest = num.ULP(a.DType, 0) / num.ULP(a.DType, 1)
+	}
+	row := make([]float32, a.Cols)
 	for r := range a.Rows {
-		a.Patterns(r, row)
-		for _, bits := range row {
-			x := float64(num.Widen(a.DType, bits))
+		a.Floats(r, row)
+		for _, v := range row {
+			x := float64(v)
 			size := math.Abs(x)
 			switch {
 			case x != x:

@@ -130,8 +130,13 @@ func (t *Target) IsFallback() bool {
 	preferred := t.Backend.Preferred(t.Definition.Kind)
 	at := slices.Index(preferred, t.Lowering)
 	return at > 0 && slices.ContainsFunc(preferred[:at], func(l *engine.Lowering) bool {
-		return l.ModelFor == nil && t.Lowering.ModelFor == nil && l.Model == t.Lowering.Model && l.IsBounded == t.Lowering.IsBounded
+		return t.takesLike(l) && l.ModelFor == nil && t.Lowering.ModelFor == nil && l.Model == t.Lowering.Model && l.IsBounded == t.Lowering.IsBounded
 	})
+}
+
+// takesLike reports whether another lowering takes the target's operands.
+func (t *Target) takesLike(l *engine.Lowering) bool {
+	return slices.ContainsFunc(t.Definition.Formats(), func(f []num.DType) bool { return t.Definition.Format(f) == t.DType && l.Takes(t.Definition, f) == nil })
 }
 
 // ID returns the lowering's id.
@@ -376,7 +381,6 @@ type verification struct {
 	unsuited    int   // cases that the lowering leaves to others
 	whyUnsuited error // the last of them
 	refused     refusals
-	lastCheck   string // of the case that was launched last
 	shrunk      *shrunk
 	whenFails   string   // what the failing cases have in common
 	shown       []string // of the one case that was asked for

@@ -32,10 +32,15 @@ type view struct {
 
 // prepare encloses what the outputs are compared with.
 func (v *view) prepare(ctx context.Context, m manner) (err error) {
-	t := v.target
-	if m.withTruth || t.Lowering.IsBounded {
-		o := truth.Options{Params: v.l.params, Mode: truth.Exact, Model: v.l.model(), Context: ctx}
-		if v.exact, err = truth.Enclose(t.Definition, v.inputs, o); err != nil {
+	isBounded := v.target.Promised() != promise.Bits
+	var known enclosure
+	if isBounded {
+		if known, err = v.enclosureOf(ctx); err != nil {
+			return err
+		}
+	}
+	if m.withTruth || isBounded {
+		if v.exact, err = v.exactOf(ctx, known); err != nil {
 			return err
 		}
 	}
@@ -44,8 +49,23 @@ func (v *view) prepare(ctx context.Context, m manner) (err error) {
 			return err
 		}
 	}
-	v.sets, err = v.setsOf(ctx)
+	if !isBounded {
+		v.sets = answerSets{v}
+		return nil
+	}
+	class, err := v.classOf(ctx)
+	v.sets = boundedSets{v, known, class}
 	return err
+}
+
+// exactOf encloses the real-number result, which sets of promise stable come with.
+func (v *view) exactOf(ctx context.Context, known enclosure) (*truth.Result, error) {
+	if s, ok := known.(*stable); ok {
+		if exact := s.forms.Exact(v.target.Definition); exact != nil {
+			return exact, nil
+		}
+	}
+	return truth.Enclose(v.target.Definition, v.inputs, truth.Options{Params: v.l.params, Mode: truth.Exact, Model: v.l.model(), Context: ctx})
 }
 
 // outputs judges every output.
@@ -78,11 +98,11 @@ func (v *view) output(j *judgement, i int) {
 		}
 		for c := range got.Cols {
 			j.Elements++
-			x := got.Bits(r, c)
+			x := got.Bits64(r, c)
 			s := v.sets.at(i, r, c)
 			if isBounded {
 				v.countSet(j, tally, &s, i, r, c)
-				if v.rule.Same(got.DType, x, answer.Bits(r, c)) {
+				if v.rule.Same(got.DType, x, answer.Bits64(r, c)) {
 					j.SameBits++
 				}
 			}
@@ -98,7 +118,7 @@ func (v *view) output(j *judgement, i int) {
 				isWidened := s.plain != nil && s.plain.count != s.count || v.target.Promised() == promise.Stable && s.count > 2
 				v.measure(&j.Accuracy, i, r, c, x, isWidened)
 				if isBounded {
-					v.measure(&j.Own, i, r, c, answer.Bits(r, c), isWidened)
+					v.measure(&j.Own, i, r, c, answer.Bits64(r, c), isWidened)
 				} else if b := v.exact.At(i, r, c); b.Known() {
 					j.AllClose.count(closeness(got.DType, b.Mid))
 				}
@@ -109,7 +129,7 @@ func (v *view) output(j *judgement, i int) {
 
 // finding returns the finding that an element is not in its set, at its place in the whole
 // output.
-func (v *view) finding(i, r, c int, got uint32, s *set) *finding {
+func (v *view) finding(i, r, c int, got uint64, s *set) *finding {
 	at := v.at.operands[i]
 	f := &finding{Tier: v.target.mainTier(), Operand: i, Row: at.Row + r, Col: at.Col + c, Got: got, Want: s.lo, WantTo: s.hi, Ints: s.ints}
 	if s.isOnGrid {

@@ -369,7 +369,7 @@ func (l *conditions) choices(t *Target) {
 	d := t.Definition
 	l.both(1, func(e *example) bool { return e.c.InPlace != "" }, "an output is in the place of an input", "no output is in the place of an input")
 	for i := range d.Operands {
-		for _, f := range append(slices.Clone(num.RealDTypes), num.I32) {
+		for _, f := range append(slices.Clone(num.RealDTypes), num.IntegerDTypes...) {
 			l.add(1, func(e *example) bool { return e.c.Formats[i] == f }, "%s is stored in %s", d.Operands[i].Name, f)
 		}
 	}

@@ -21,7 +21,7 @@ func shipped() []*def.Definition {
 	var list []*def.Definition
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
-			if !slices.Contains(list, d) {
+			if !d.Ring.IsExact() && !slices.Contains(list, d) {
 				list = append(list, d)
 			}
 		}

@@ -59,6 +59,7 @@ type compiler struct {
 	class    func(d *def.Definition, c *lower.Call) int // nil if all calls run the same code
 	compile  func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error)
 	supports func(machine.Set) bool
+	factors  []num.DType // of contractions
 }
 
 var compilers = map[def.Kind]*compiler{
@@ -67,9 +68,9 @@ var compilers = map[def.Kind]*compiler{
 		func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error) {
 			return jit.Compile(d, dtypes, jit.Class(class), set)
 		},
-		anySet,
+		anySet, nil,
 	},
-	def.KindContraction: alike(matmul.Compile, anySet),
+	def.KindContraction: alike(matmul.Compile, anySet, num.RealDTypes...),
 	def.KindGather:      alike(table.Compile, table.Supports),
 	def.KindScatterAdd:  alike(table.Compile, table.Supports),
 }
@@ -77,17 +78,17 @@ var compilers = map[def.Kind]*compiler{
 func anySet(machine.Set) bool { return true }
 
 // alike returns a compiler whose code serves all calls.
-func alike(compile func(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error), supports func(machine.Set) bool) *compiler {
+func alike(compile func(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error), supports func(machine.Set) bool, factors ...num.DType) *compiler {
 	return &compiler{nil, func(d *def.Definition, dtypes []num.DType, _ int, set machine.Set) (lowercpu.Program, error) {
 		return compile(d, dtypes, set)
-	}, supports}
+	}, supports, factors}
 }
 
 // newGenerated returns the way of computing a kind of definition by code that is made for
 // an instruction set when it is first needed.
 func newGenerated(set machine.Set, c *compiler) *engine.Lowering {
 	return &engine.Lowering{
-		Name: Kind + "." + set.String(), Device: Kind, Class: c.class, ClassesOfSpeed: true,
+		Name: Kind + "." + set.String(), Device: Kind, Class: c.class, ClassesOfSpeed: true, Factors: c.factors,
 		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
 			return asKernel(c.compile(d, dtypes, class, set))
 		},
@@ -129,9 +130,18 @@ func (k kernel) String() string { return k.program.String() }
 // onDemand lists the lowerings that only a name chooses, by the kind of the definition.
 var onDemand = map[def.Kind][]*engine.Lowering{
 	def.KindRowwise:     {interpreter},
-	def.KindContraction: append([]*engine.Lowering{interpreter}, tensorCores...),
+	def.KindContraction: append([]*engine.Lowering{interpreter, byValuation}, tensorCores...),
 	def.KindGather:      {interpreter},
 	def.KindScatterAdd:  {interpreter},
+}
+
+// byValuation computes contractions of i64 in Z/p^k, without the products that are 0 by the
+// valuations of their factors.
+var byValuation = &engine.Lowering{
+	Name: "cpu.valuation", Device: Kind, Factors: []num.DType{num.I64},
+	Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, _ int) (engine.Kernel, error) {
+		return asKernel(lowercpu.CompileByValuation(d, dtypes))
+	},
 }
 
 // interpreter is the interpreter of definitions itself.

@@ -112,8 +112,8 @@ func TestClient(t *testing.T) {
 	})
 }
 
-// TestWheel installs the wheel of this machine into a fresh environment, and judges a right and
-// a wrong kernel there.
+// TestWheel builds the wheel of this machine twice, compares the bytes, installs it into a fresh
+// environment, and judges a right and a wrong kernel there.
 func TestWheel(t *testing.T) {
 	testlevel.Need(t, testlevel.Full, "the program is compiled once more")
 	watch(t)
@@ -128,6 +128,17 @@ func TestWheel(t *testing.T) {
 	wheels, err := filepath.Glob(filepath.Join(folder, "*.whl"))
 	if err != nil || len(wheels) != 1 {
 		t.Fatalf("scripts/wheel made %v, want one wheel: %v", wheels, err)
+	}
+	again := t.TempDir()
+	if out, err := exec.Command(interpreter, "../../scripts/wheel", "--arch", "this", "--out", again).CombinedOutput(); err != nil {
+		t.Fatalf("scripts/wheel: %v\n%s", err, out)
+	}
+	first, err := os.ReadFile(wheels[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := os.ReadFile(filepath.Join(again, filepath.Base(wheels[0]))); err != nil || !bytes.Equal(first, second) {
+		t.Errorf("two builds of %s differ, want the same bytes: %v", filepath.Base(wheels[0]), err)
 	}
 	bin := filepath.Join(folder, "venv", "bin")
 	command := func(name string, arguments ...string) string {

@@ -36,7 +36,7 @@ class Document(unittest.TestCase):
 class Torch(unittest.TestCase):
     def test_reproductions(self):
         has = flags()
-        wanted = [(code, printed) for code, printed, flag in reproductions() if not flag or flag in has]
+        wanted = [(code, printed) for code, printed, flag in reproductions() if (not flag or flag in has) and ("import jax" not in code or importlib.util.find_spec("jax"))]
         script = "\nprint('---')\n".join(code for code, _ in wanted)
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)

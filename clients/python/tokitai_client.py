@@ -220,11 +220,13 @@ DTYPES: Dict[str, _DType] = {
     "i32": _DType(4, 4, lambda v: struct.pack(f"<{len(v)}i", *v), lambda d: _unpack("i", d)),
     "e4m3": _fp8("e4m3", 5),
     "e5m2": _fp8("e5m2", 6),
+    "i8": _DType(7, 1, lambda v: struct.pack(f"<{len(v)}b", *v), lambda d: _unpack("b", d)),
+    "i64": _DType(8, 8, lambda v: struct.pack(f"<{len(v)}q", *v), lambda d: _unpack("q", d)),
 }
 
 
 _DTYPE_NAMES = {d.code: name for name, d in DTYPES.items()}
-_BUFFER_DTYPES = {("e", 2): "f16", ("f", 4): "f32", ("i", 4): "i32", ("l", 4): "i32"}
+_BUFFER_DTYPES = {("e", 2): "f16", ("f", 4): "f32", ("i", 4): "i32", ("l", 4): "i32", ("b", 1): "i8", ("q", 8): "i64", ("l", 8): "i64"}
 
 
 def _dtype(name: str) -> _DType:
@@ -264,11 +266,11 @@ class Tensor:
 
     @classmethod
     def from_buffer(cls, array: Any) -> Tensor:
-        """Copies an array of f16, f32 or int32 that supports the buffer protocol, such as one of NumPy or array.array."""
+        """Copies an array of f16, f32, int8, int32 or int64 that supports the buffer protocol, such as one of NumPy or array.array."""
         view = memoryview(array)
         dtype = _BUFFER_DTYPES.get((view.format.lstrip("@=<" if sys.byteorder == "little" else "<"), view.itemsize))
         if dtype is None:
-            raise TypeError(f"an array of format {view.format!r}, want 'e' (f16), 'f' (f32) or 'i' (i32)")
+            raise TypeError(f"an array of format {view.format!r}, want 'e' (f16), 'f' (f32), 'b' (i8), 'i' (i32) or 'q' (i64)")
         return cls(dtype, view.shape, view.tobytes())
 
     def values(self) -> List[Any]:
@@ -1109,7 +1111,7 @@ class Operation:
         try:
             return Tensor.from_buffer(value)
         except TypeError as error:
-            raise TypeError(f"{self.name}: {name} is {type(value).__name__}, want a Tensor, or an array of f16, f32 or i32 ({error})") from error
+            raise TypeError(f"{self.name}: {name} is {type(value).__name__}, want a Tensor, or an array of f16, f32, i8, i32 or i64 ({error})") from error
 
     def _dtype_of(self, form: OperandForm, operands: Mapping[str, Operand]) -> str:
         """Returns the dtype of an output: that of the operand it is like, else the only one, else that of the first operand

@@ -108,7 +108,7 @@ replaces sizes.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	deviceFlag(flags, &f.device, "auto", "measure on")
-	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16, f32, e4m3 or e5m2; may be repeated")
+	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16, f32, e4m3, e5m2 or i64; may be repeated")
 	flags.StringVar(&f.lowering, "lowering", "", "measure only `LOWERING`, by name or id, also one that no call chooses by itself")
 	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' lists the letters")
 	flags.IntVar(&f.tensors, "tensors", 0, "measure operations that take a model's tensors on `N` of them, beside one tensor of their size")

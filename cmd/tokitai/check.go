@@ -29,15 +29,16 @@ import (
 // checkFlags are the flags of check. Those that name a kernel are registered by the
 // kernelWay that uses them.
 type checkFlags struct {
-	exec                string
-	execFiles           string
-	batch               string
-	library, symbol     string
-	strided             bool
-	emit                string
-	cuda, entry, launch string
-	given               givenFlags
-	device              string // of a source
+	exec            string
+	execFiles       string
+	batch           string
+	library, symbol string
+	strided         bool
+	emit            string
+	cuda, hip       string
+	entry, launch   string
+	given           givenFlags
+	device          string // of a source
 
 	showsOutput bool
 
@@ -51,6 +52,8 @@ type kernelWay struct {
 	flag     string // that names the kernel, without dashes
 	kind     string // of the lowering check.KIND
 	register func(f *checkFlags, flags *pflag.FlagSet)
+
+	isCommand bool // the flag's value is split into words
 
 	// open opens the kernel for a definition.
 	open func(f *checkFlags, d *def.Definition) (*foreign.Kernel, error)
@@ -68,7 +71,8 @@ var kernelWays = []*kernelWay{
 	&filesWay,
 	&givenWay,
 	&libraryWay,
-	&cudaWay,
+	cudaWay,
+	hipWay,
 }
 
 func newCheck() *cobra.Command {
@@ -98,6 +102,8 @@ The kernel is named in one of these ways:
   --cuda softmax.cu              a kernel in CUDA C++, launched as --launch says:
                                  on a GPU, or without one in a simulator that also finds races,
                                  misused barriers and accesses out of bounds (docs/sources.md)
+  --hip softmax.hip              a kernel in HIP, launched in the same way: on a GPU of AMD's,
+                                 on an emulated one, or in the simulator
 
 Unless --promise says otherwise, a kernel is held to stable: every output is as close to the
 exact result as a kernel comes in whatever form it is written. What --promise, --profile,
@@ -115,8 +121,19 @@ With --bench, a kernel that is not wrong is timed, in turns with a copy of memor
 own kernel. Caches are filled with other data before each call. No two calls have the same
 inputs. Outputs are copied when the timer stops and judged on rows that are drawn then, and
 on the row that is farthest from our own kernel's, in every repetition, before and after; one
-that is wrong voids the times, and the exit code is 3. A program is timed from outside, the way of the operands included, and beside that by the
-time that it states itself.
+that is wrong voids the times, and the exit code is 3. A program is timed from outside, the
+way of the operands included, and beside that by the time that it states itself.
+
+With --budget, the cases of level smoke run first, and others until the time is spent.
+Accepted needs all cases of level smoke. The time begins when the kernel's first process
+answers, and is divided among the formats: how long a program takes to start, and --bench,
+come on top of it.
+
+With --batch FOLDER, every file of a folder is a kernel: --exec 'python3 {}' runs it, with the
+file's path in the place of {}. Each kernel is judged by a process of its own, as many at a
+time as there are processors, all under one seed. A line is printed for each as it finishes;
+with --json, it is an object. The exit code is 3 if any is rejected, and 4 if none is but
+some are undecided. --out, --html and --bench are for one kernel.
 
 Inputs are drawn from a seed that the kernel cannot know. The seed is printed and recorded;
 --seed repeats a run.
@@ -128,6 +145,7 @@ crashed or hung, or refused shapes.`,
   tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --json
   tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --invariance
   tokitai check softmax.forward --cuda softmax.cu --entry 'softmax<T>' --launch 'grid=R block=32 args=x,y,C' --device sim --dtype f32 --level smoke
+  tokitai check softmax.forward --hip softmax.hip --entry 'softmax<T>' --launch 'grid=R block=64 args=x,y,C' --device sim --dtype f32 --level smoke
   tokitai check --emit header
   tokitai check softmax.forward --library ./libsoftmax.so --symbol softmax --dtype f32 --level smoke
   tokitai check softmax.forward --in x.npy --got y.npy`,
@@ -150,9 +168,10 @@ crashed or hung, or refused shapes.`,
 	for _, w := range kernelWays {
 		w.register(&f, flags)
 	}
+	f.registerLaunch(flags)
 	f.judgeFlags.register(c, "check", "")
 	f.speed.register(c)
-	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in --exec stands for its path")
+	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in the flag that names the kernel stands for its path")
 	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
@@ -193,7 +212,7 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 		return err
 	}
 	if f.batch != "" {
-		return f.runBatch(c)
+		return f.runBatch(c, w)
 	}
 	if w.judge != nil {
 		return w.judge(f, c, name)

@@ -30,14 +30,20 @@ type batchResult struct {
 	Results []evidence.Summary `json:"results"` // by definition and format
 }
 
-// runBatch judges every file of a folder by --exec, in which {} stands for its path. Each kernel is
-// judged by a program of its own, several at a time, under the same seed.
-func (f *checkFlags) runBatch(c *cobra.Command) error {
-	if !strings.Contains(f.exec, "{}") {
-		return wrongUse("--batch needs --exec with {}, which stands for the file of a kernel")
+// runBatch judges every file of a folder. In the flag that names the kernel, {} stands for its
+// path. Each kernel is judged by a program of its own, several at a time, under the same seed.
+func (f *checkFlags) runBatch(c *cobra.Command, way *kernelWay) error {
+	kernel := c.Flags().Lookup(way.flag).Value.String()
+	if !strings.Contains(kernel, "{}") {
+		return wrongUse("--batch needs --%s with {}, which stands for the file of a kernel", way.flag)
 	}
-	if f.out != "" {
-		return wrongUse("--batch does not take --out")
+	for _, name := range []string{"out", "html"} {
+		if c.Flags().Changed(name) {
+			return wrongUse("--batch does not take --%s, which is for one kernel: check that kernel by itself", name)
+		}
+	}
+	if f.speed.isSet {
+		return wrongUse("--batch does not take --bench: kernels that run side by side cannot be timed")
 	}
 	entries, err := os.ReadDir(f.batch)
 	if err != nil {
@@ -75,8 +81,11 @@ func (f *checkFlags) runBatch(c *cobra.Command) error {
 	for range min(runtime.GOMAXPROCS(0), len(kernels)) {
 		work.Go(func() {
 			for name := range next {
-				command := strings.ReplaceAll(f.exec, "{}", shellQuoted(filepath.Join(f.batch, name)))
-				r := judgeAlone(c, program, append(withoutFlags(given, "batch", "exec", "seed", "json"), "--exec", command, "--seed", f.seed, "--json"))
+				path := filepath.Join(f.batch, name)
+				if way.isCommand {
+					path = shellQuoted(path)
+				}
+				r := judgeAlone(c, program, append(withoutFlags(given, "batch", way.flag, "seed", "json"), "--"+way.flag, strings.ReplaceAll(kernel, "{}", path), "--seed", f.seed, "--json"))
 				r.Kernel = name
 				mu.Lock()
 				counts[r.Verdict]++

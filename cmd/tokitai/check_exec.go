@@ -11,7 +11,7 @@ import (
 
 // execWay names a kernel by a program that answers calls.
 var execWay = kernelWay{
-	flag: "exec", kind: "process",
+	flag: "exec", kind: "process", isCommand: true,
 	register: func(f *checkFlags, flags *pflag.FlagSet) {
 		flags.StringVar(&f.exec, "exec", "", "the kernel is a program that answers calls: `COMMAND` with its arguments, which no shell reads")
 	},

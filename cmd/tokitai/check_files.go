@@ -9,7 +9,7 @@ import (
 
 // filesWay names a kernel by a program that reads and writes files.
 var filesWay = kernelWay{
-	flag: "exec-files",
+	flag: "exec-files", isCommand: true,
 	kind: "files",
 	register: func(f *checkFlags, flags *pflag.FlagSet) {
 		flags.StringVar(&f.execFiles, "exec-files", "", "the kernel is a program that is run for each call: `COMMAND` with {in} and {out}, the paths of safetensors files")

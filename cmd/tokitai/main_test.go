@@ -106,8 +106,9 @@ func TestExamples(t *testing.T) {
 	}
 	copyExample(t, "softmax.py")
 	copyExample(t, "softmax.cu")
+	copyExample(t, "softmax.hip")
 	copyExample(t, "softmax.c")
-	programs := map[string]string{"--exec": "python3", "--cuda": "g++", "--library": "gcc"}
+	programs := map[string]string{"--exec": "python3", "--cuda": "g++", "--hip": "g++", "--library": "gcc"}
 	ran, seen := 0, map[string]bool{}
 	eachCommand(func(path []string, c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {

@@ -58,12 +58,12 @@ func newRun() *cobra.Command {
 operation (docs/definitions.md).
 
 The name of a file decides its format:
-  NAME.npy                     one NumPy array: float16, float32, int32, or int64
-                               for indices; write --in x=x.npy for operand x
+  NAME.npy                     one NumPy array: float16, float32, int8, int32 or
+                               int64; write --in x=x.npy for operand x
   NAME.safetensors.index.json  the index of sharded safetensors files
   a folder                     the index in it, or its only .safetensors file
   any other name               safetensors: F16, BF16, F32, F8_E4M3, F8_E5M2,
-                               I32, or I64 for indices
+                               I8, I32 or I64
 
 An operand is read from the tensor of the same name, or from the one named with
 --tensor; nothing else is read from a file. --tensor also names outputs; a tensor

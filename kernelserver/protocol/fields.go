@@ -15,7 +15,7 @@ import (
 const maxString = 4096
 
 // dtypes lists the formats by their numbers.
-var dtypes = [...]num.DType{1: num.F16, 2: num.BF16, 3: num.F32, 4: num.I32, 5: num.E4M3, 6: num.E5M2}
+var dtypes = [...]num.DType{1: num.F16, 2: num.BF16, 3: num.F32, 4: num.I32, 5: num.E4M3, 6: num.E5M2, 7: num.I8, 8: num.I64}
 
 // dtypeNumber returns the number of a format, or 0, which no reader accepts.
 func dtypeNumber(d num.DType) uint8 { return uint8(1 + slices.Index(dtypes[1:], d)) }

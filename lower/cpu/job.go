@@ -56,6 +56,9 @@ func Compile(d *def.Definition, dtypes []num.DType, class Class) (Program, error
 	case def.KindRowwise:
 		return compileRowwise(d, dtypes, class), nil
 	case def.KindContraction:
+		if d.Ring.IsExact() {
+			return newRing(d, false)
+		}
 		return &contraction{d: d}, nil
 	case def.KindGather:
 		return newGather(d), nil

@@ -67,6 +67,9 @@ func truth(b bool) string {
 func width(d num.DType) int { return 8 * d.Size() }
 
 func compileContraction(d *def.Definition, dtypes []num.DType, name string) *Kernel {
+	if d.Ring.IsExact() {
+		return compileRing(d, dtypes, name)
+	}
 	entries := []string{name + "_large", name + "_small"}
 	k := &chains{contraction{d, lower.GroupingOf(d)}}
 	var b strings.Builder
@@ -82,9 +85,10 @@ func (k *contraction) head(b *strings.Builder, dtypes []num.DType, name string, 
 	out := dtypes[2]
 	fmt.Fprintf(b, "typedef %s Input;\ntypedef %s Output;\n", dtypes[0], out)
 	macros(b, more...)
+	if out.IsFloat() {
+		macros(b, "LOAD_OUTPUT(AT)", fmt.Sprintf("load_%s(AT)", out), "STORE_OUTPUT(AT, X)", fmt.Sprintf("store_%s(AT, X)", out))
+	}
 	macros(b,
-		"LOAD_OUTPUT(AT)", fmt.Sprintf("load_%s(AT)", out),
-		"STORE_OUTPUT(AT, X)", fmt.Sprintf("store_%s(AT, X)", out),
 		"TRANSPOSE_LEFT", truth(k.d.TransposeLeft),
 		"TRANSPOSE_RIGHT", truth(k.d.TransposeRight),
 		"ACCUMULATE", truth(k.d.Accumulate),

@@ -136,6 +136,7 @@ static __device__ __forceinline__ V shuffle_up(V value, int distance, int width)
 
 typedef unsigned short f16;  // a binary16 pattern
 typedef unsigned short bf16; // the upper half of a binary32 pattern
+typedef signed char i8;
 typedef unsigned char e4m3;  // an FP8 pattern
 typedef unsigned char e5m2;  // the upper half of a binary16 pattern
 typedef float f32;

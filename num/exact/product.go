@@ -22,7 +22,8 @@ type Product struct{ Sum, Err, Abs float64 }
 // Error. There are n = K+1 terms and the products are exact, so in any order of
 // summation |Sum - exact| <= (n-1)*2^-53*A, A = |init| + Σ|a[k]*b[k]| (Jeannerod and
 // Rump 2013, no second-order term). The same bound for the computed Σ|…|, t, gives
-// A <= t/(1-K*2^-53) <= t*(1+K*2^-52).
+// A <= t/(1-K*2^-53) <= t*(1+K*2^-52). The other factors outweigh the roundings of the bound
+// itself: docs/proofs.md proves it for what is computed (ExactSum.float64_error).
 func Float64[E Operand](a, b []E, init E) Product {
 	sum, abs := sums(a, b)
 	K := float64(len(a))

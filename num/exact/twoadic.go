@@ -15,7 +15,8 @@ import (
 // p.Err < 2^63 units, Z - f is the one number in [-2^63, 2^63) that is congruent to
 // w - f. Otherwise ok is false.
 //
-// Since p.Err >= 2^-53 * Abs, the condition also keeps |Z| below 2^116.
+// Since p.Err >= 2^-53 * Abs, the condition also keeps |Z| below 2^116. docs/proofs.md proves
+// it (Exact.two_adic_dot, ExactSum.exact_sum).
 func twoAdic[E Operand](a, b []E, init E, p Product, g grid) (sum float64, ok bool) {
 	if !(p.Err < math.Ldexp(1, g.unit+63)) {
 		return 0, false

@@ -20,10 +20,10 @@ func clausesOf(d *def.Definition) []op.Clause {
 		)),
 		op.Interfaces(),
 		op.Calculates(),
-		op.InfiniteOrNaN(op.Either( // m + (1-beta1)*(grad-m) is NaN for an infinite m
+		op.Clause{Kind: op.Special, OrNaN: true, Covers: op.Either( // m + (1-beta1)*(grad-m) is NaN for an infinite m
 			op.OnlyOf(op.Where(op.IsInfinite, "weight", "m", "grad"), "weight", "copy"),
 			op.OnlyOf(op.Where(op.IsInfinite, "m"), "m"),
-		)),
+		), OthersGiveNaN: op.OnlyOf(fromGradient, "m")},
 		op.Specially(op.OnlyOf(whereStep(func(s step, _ *bound.Call) bool { return s.v > math.MaxFloat32 || s.v < 0 }), "weight", "copy", "v")),
 		op.InfiniteOrNaN(op.OnlyOf(whereStep(func(s step, c *bound.Call) bool { return s.v == 0 && c.Param("eps") == 0 }), "weight", "copy")),
 		op.Specially(op.Either(op.WhereSubnormal("weight", "m", "v", "grad"), op.WhereResult(op.IsAtAnEnd, func(c *bound.Call) func(operand, row, col int) float64 {
@@ -35,6 +35,13 @@ func clausesOf(d *def.Definition) []op.Clause {
 		}), "weight", "copy")),
 		op.Interfaces(),
 	)
+}
+
+// fromGradient covers an infinite grad where beta1 is at most 1/2. An m that moves from the nearer
+// of m and grad, as PyTorch's does, is then grad - beta1*(grad - m): NaN.
+func fromGradient(c *bound.Call) func(operand, row, col int) bool {
+	grad := op.InputOf(c, "grad")
+	return func(_, row, col int) bool { return c.Param("one_minus_beta1") >= 0.5 && op.IsInfinite(grad(row, col)) }
 }
 
 // step is one element's new values over the real numbers.

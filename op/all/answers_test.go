@@ -115,11 +115,11 @@ func hashOutputs(d *def.Definition, c engine.SelfTestCase) answers.Hash {
 
 func writeOperand(w io.Writer, name string, a num.Array, isCanonical bool) {
 	fmt.Fprintf(w, "%s %s %d %d\n", name, a.DType, a.Rows, a.Cols)
-	nan := map[num.DType]uint32{num.F16: 0x7e00, num.BF16: 0x7fc0, num.F32: 0x7fc00000}
+	nan := map[num.DType]uint64{num.F16: 0x7e00, num.BF16: 0x7fc0, num.F32: 0x7fc00000}
 	for r := range a.Rows {
 		row := make([]byte, 0, 4*a.Cols)
 		for c := range a.Cols {
-			bits := a.Bits(r, c)
+			bits := a.Bits64(r, c)
 			if isCanonical && num.IsNaN(a.DType, bits) {
 				bits = nan[a.DType]
 			}

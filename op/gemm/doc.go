@@ -17,6 +17,10 @@
 // Both have K in their rows, as tensor cores read FP8. tensor.FromFloat32 rounds values
 // to FP8; the scales bring them into its range.
 //
+// Int8 multiplies matrices in i8 in the same layout, with sums in int32 that wrap: what
+// quantised inference does. ZPK multiplies matrices of integers modulo a power of a prime.
+// Both are exact, so that the order of a sum makes no difference.
+//
 // # How it is computed
 //
 // Hardware rounds sums of products in different ways; the model of a lowering says
@@ -276,4 +280,37 @@
 //	C5  zeros are multiplied like everything else; under model fma, a sum of zero is +0
 //	C6  the result may not overlap the operands; the operands may be the same tensor
 //	C7  subnormals are kept; a product with a scale that overflows binary32 is infinite, and so is a result too large for its format
+//
+// # gemm.int8
+//
+//	C[m,n] = (sum over k of A[m,k] * B[n,k] in Z/2^32) * scale_a[m] * scale_b[n]
+//
+//	operand  shape  dtypes        note
+//	A        M,K    i8
+//	B        N,K    as A
+//	C        M,N    f32 f16 bf16  fully written
+//	scale_a  M      f32
+//	scale_b  N      f32
+//
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C2  acc is the sum over k of A[m,k] * B[n,k] in Z/2^32, as an int32 that wraps; its order makes no difference
+//	C3  acc is rounded once to binary32 and multiplied by scale_a[m], and that by scale_b[n], each product rounded to binary32; one rounding to the result's format
+//	C4  a scale that is NaN gives NaN, and so does an infinite product times 0; otherwise an infinite scale gives an infinity
+//	C5  acc = 0 becomes +0, and a negative scale makes it -0
+//	C6  the result may not overlap the operands; the operands may be the same tensor
+//	C7  subnormals are kept; a product with a scale that overflows binary32 is infinite, and so is a result too large for its format
+//
+// # gemm.zpk
+//
+//	C[m,n] = sum over k of A[m,k] * B[k,n] in Z/3^39
+//
+//	operand  shape  dtypes  note
+//	A        M,K    i64
+//	B        K,N    as A
+//	C        M,N    i64     fully written
+//
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C2  every int64 stands for its residue: -1 for p^k - 1; the sum is exact, and its order makes no difference
+//	C3  the result is the residue from 0 to p^k - 1
+//	C4  the result may not overlap the operands; the operands may be the same tensor
 package gemm

@@ -3,7 +3,6 @@ package gemm
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"tokitai/bound"
 	"tokitai/def"
@@ -44,8 +43,10 @@ func fp8Operation() *op.Operation {
 	d := FP8ForwardDefinition
 	o := &op.Operation{
 		Name: d.Name, Summary: "product of matrices in FP8, with scales of rows and columns", Definitions: []*def.Definition{d}, Bounds: fp8Bounds(),
-		Params:   []op.Param{{Name: "out", Default: "f32", Help: "dtype of the result: f32, f16 or bf16"}},
-		Run:      runFP8,
+		Params: []op.Param{{Name: "out", Default: "f32", Help: "dtype of the result: f32, f16 or bf16"}},
+		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
+			return runScaled(d, q, in, v, opts)
+		},
 		Patterns: fp8Patterns(),
 		Clauses:  fp8Clauses,
 		Scalings: append(scalings(d),
@@ -60,16 +61,6 @@ func fp8Operation() *op.Operation {
 		})
 	}
 	return o
-}
-
-func runFP8(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
-	d := FP8ForwardDefinition
-	out, err := num.ParseDType(v.Text("out"))
-	if err != nil || !slices.Contains(d.Operands[2].DTypes.Allowed, out) {
-		v.Refuse("out", "f32, f16 or bf16")
-		return nil, v.Err()
-	}
-	return op.Eval(q, d, in, nil, append(opts[:len(opts):len(opts)], engine.WithStorage(map[string]num.DType{"C": out}))...)
 }
 
 // fp8Bounds has the closed form of the product. The sum is off by at most g(K)·S + K·2^-149,

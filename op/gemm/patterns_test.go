@@ -114,7 +114,7 @@ func TestPatternsFindMistakes(t *testing.T) {
 					}
 				}
 				got.Set(r, c, dot(a, b))
-				if !trial.Values.Same(got.DType, got.Bits(r, c), want.Bits(r, c)) {
+				if !trial.Values.Same(got.DType, got.Bits64(r, c), want.Bits64(r, c)) {
 					differ++
 				}
 			}

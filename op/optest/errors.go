@@ -153,7 +153,7 @@ func (e *errorTable) missing(t testing.TB, i int) {
 func (e *errorTable) otherFormats(t testing.TB, i int) {
 	t.Helper()
 	d := e.s.Definition
-	for dtype := num.F16; dtype <= num.E5M2; dtype++ {
+	for dtype := num.F16; dtype <= num.I64; dtype++ {
 		dtypes := slices.Clone(e.dtypes)
 		dtypes[i] = dtype
 		var wrong []int

@@ -79,14 +79,20 @@ func All(t testing.TB, d num.DType, first uint32, n, rows int) *tensor.Tensor {
 // Bits returns the bit patterns of a tensor in row-major order.
 func Bits(t testing.TB, x *tensor.Tensor) []uint32 {
 	t.Helper()
-	raw, err := x.Bytes()
-	OK(t, err)
-	a := num.Array{DType: x.DType(), Rows: 1, Cols: x.Len(), Stride: x.Len(), Data: raw}
+	a := contents(t, x)
 	bits := make([]uint32, x.Len())
 	for i := range bits {
 		bits[i] = a.Bits(0, i)
 	}
 	return bits
+}
+
+// contents returns the elements of a tensor in one row.
+func contents(t testing.TB, x *tensor.Tensor) num.Array {
+	t.Helper()
+	raw, err := x.Bytes()
+	OK(t, err)
+	return num.Array{DType: x.DType(), Rows: 1, Cols: x.Len(), Stride: x.Len(), Data: raw}
 }
 
 // Floats returns the values of a tensor.
@@ -116,7 +122,9 @@ func WantBits(t testing.TB, what string, x *tensor.Tensor, want ...uint32) {
 // SameBits compares two tensors.
 func SameBits(t testing.TB, what string, x, want *tensor.Tensor) {
 	t.Helper()
-	compare(t, what, x.DType(), Bits(t, x), Bits(t, want))
+	if f := trial.Values.Difference(what, contents(t, x), contents(t, want)); f != nil {
+		t.Errorf("%s: %v", x.DType(), f)
+	}
 }
 
 // compare reports the first element that differs, every NaN being one value.

@@ -13,7 +13,7 @@ var forwardClauses = op.ClausesOf(ForwardDefinition,
 	op.Specially(op.WhereRow(func(v float64) bool { return math.IsInf(v, 1) }, "x")),
 	op.Specially(op.Where(func(v float64) bool { return math.IsInf(v, -1) }, "x")),
 	op.Calculates(),
-	op.Specially(op.WhereResult(op.IsSmallIn, func(c *bound.Call) func(operand, row, col int) float64 {
+	op.Avoiding(op.WhereResult(op.IsSmallIn, func(c *bound.Call) func(operand, row, col int) float64 {
 		x := c.Matrix("x")
 		rows := op.ByRow(func(row int) bound.Probabilities { return bound.ProbabilitiesOf(x.Row(row)) })
 		isFinite := op.ByRow(func(row int) bool { return !op.RowHas(c, op.IsNoNumber, row, "x") })
@@ -23,7 +23,7 @@ var forwardClauses = op.ClausesOf(ForwardDefinition,
 			}
 			return rows(row).At(col)
 		}
-	})),
+	}), op.WherePowersOverflow("x")),
 	op.Specially(op.Either(op.Where(op.IsNegativeZero, "x"), op.WhereSubnormal("x"))),
 	op.Interfaces(),
 )

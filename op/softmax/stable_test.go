@@ -73,6 +73,16 @@ func stableRight(l *mutants.List) {
 			y[i] /= s
 		}
 	}))
+	l.AddAll(d, "exp2-fused", "powers of two of x·log2 e - max·log2 e, fused", mutants.Stable, rowwise(func(x, y []float32) {
+		m := mutants.Maximum(x) * float32(math.Log2E)
+		for i, v := range x {
+			y[i] = float32(math.Exp2(float64(num.FMA(v, math.Log2E, -m))))
+		}
+		s := num.LaneSum(y, 32)
+		for i := range y {
+			y[i] /= s
+		}
+	}))
 	l.AddAll(d, "online", "one pass with a running maximum", mutants.Stable, online(lanes, mutants.OneByOne))
 	l.AddAll(d, "online-blocks", "one pass in blocks of 64", mutants.Stable, online(divided(lanes), mutants.InBlocks(64)))
 	l.AddAll(d, "split", "four parts of the row, merged", mutants.Stable, online(lanes, mutants.InParts(4)))
@@ -261,5 +271,5 @@ func stableWrong(l *mutants.List) {
 func cheats(l *mutants.List) {
 	l.From(mutants.KernelPractice)
 	l.Of(softmax.ForwardDefinition, num.F16)
-	l.AddCheats(mutants.Answer, "cache-by-address", "cache-by-elements", "cache-by-both-ends", "looks-alike", "input-as-scratch", "garbage-times-zero", "old-output-times-zero", "already-there", "writes-nan-only", "knows-the-guards", "listed-shapes", "offsets-in-f32", "50-calls", "5000-calls", "cancelled-half-way", "ignores-cancellation", "written-later", "many-workers", "1-in-1000", "100000-calls", "one-pattern")
+	l.AddCheats(mutants.Answer, "cache-by-address", "cache-by-elements", "cache-by-both-ends", "looks-alike", "input-as-scratch", "garbage-times-zero", "old-output-times-zero", "already-there", "still-there", "side-by-side", "writes-nan-only", "knows-the-guards", "listed-shapes", "offsets-in-f32", "50-calls", "5000-calls", "cancelled-half-way", "ignores-cancellation", "written-later", "many-workers", "1-in-1000", "100000-calls", "one-pattern")
 }

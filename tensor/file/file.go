@@ -127,7 +127,7 @@ func (s *Set) Close() error { return s.source.Close() }
 
 // Find finds a tensor. It opens the shard that holds it, and no other.
 func (s *Set) Find(name string) (*Tensor, error) {
-	return s.find(name, "F16, BF16, F32, F8_E4M3, F8_E5M2 and I32 are supported, and I64 for indices", false)
+	return s.find(name, "F16, BF16, F32, F8_E4M3, F8_E5M2, I8, I32 and I64 are supported", false)
 }
 
 // FindIndices finds a tensor of indices, of 32 or 64 bits.
@@ -166,7 +166,7 @@ func openArray(path string) (source, error) {
 func (a *array) Names() []string { return []string{""} }
 
 // words maps NumPy's names of dtypes to those of safetensors.
-var words = map[string]string{"<f2": "F16", "<f4": "F32", "<i4": "I32", npy.Int64: safetensors.Int64}
+var words = map[string]string{"<f2": "F16", "<f4": "F32", "|i1": "I8", "<i4": "I32", npy.Int64: safetensors.Int64}
 
 func (a *array) Info(name string) (safetensors.Info, error) {
 	if name != "" {

@@ -72,13 +72,13 @@ func (h *header) check() error {
 }
 
 func checkDescr(descr string) error {
-	const readable = "'<f2', '<f4', '<i4', or '<i8' for indices"
+	const readable = "'<f2', '<f4', '|i1', '<i4' or '<i8'"
 	convert := func(to string) string { return fmt.Sprintf("save a.astype('%s')", to) }
 	order, kind := "", descr
 	if descr != "" && strings.ContainsRune("<>=|", rune(descr[0])) {
 		order, kind = descr[:1], descr[1:]
 	}
-	if order == "<" && (kind == "f2" || kind == "f4" || kind == "i4" || kind == "i8") {
+	if descr == "|i1" || order == "<" && (kind == "f2" || kind == "f4" || kind == "i4" || kind == "i8") {
 		return nil
 	}
 	switch kind {

@@ -32,15 +32,14 @@ type Array struct {
 
 // Info describes an array without its data.
 type Info struct {
-	Descr string // NumPy's name of the dtype: one of '<f2', '<f4', '<i4' and '<i8'
+	Descr string // NumPy's name of the dtype: one of '<f2', '<f4', '|i1', '<i4' and '<i8'
 	Shape []int
 }
 
-// Int64 is the Descr of 64-bit integers, the usual dtype of indices. Reader.Bytes reads
-// them, but there is no num.DType for them.
+// Int64 is the Descr of 64-bit integers, the usual dtype of indices.
 const Int64 = "<i8"
 
-// Storage returns the storage format of the array, or num.NoDType for 64-bit integers.
+// Storage returns the storage format of the array.
 func (i Info) Storage() num.DType {
 	for _, d := range descrs {
 		if d.name == i.Descr {
@@ -50,12 +49,7 @@ func (i Info) Storage() num.DType {
 	return num.NoDType
 }
 
-func (i Info) elemBytes() int {
-	if i.Descr == Int64 {
-		return 8
-	}
-	return i.Storage().Size()
-}
+func (i Info) elemBytes() int { return i.Storage().Size() }
 
 // descrs lists the dtypes that can be read and written.
 var descrs = []struct {
@@ -64,7 +58,9 @@ var descrs = []struct {
 }{
 	{num.F16, "<f2"},
 	{num.F32, "<f4"},
+	{num.I8, "|i1"},
 	{num.I32, "<i4"},
+	{num.I64, Int64},
 }
 
 // descrOf returns NumPy's name of a dtype, or "" if it has none.

@@ -160,7 +160,7 @@ func TestReadRefuses(t *testing.T) {
 		"f8":             {dtype("'<f8'"), "dtype '<f8' (float64) is not supported, since values would be rounded: save a.astype('<f4')"},
 		"big-endian f8":  {dtype("'>f8'"), "save a.astype('<f4')"},
 		"bool":           {dtype("'|b1'"), "dtype '|b1' (bool) is not supported"},
-		"bytes":          {dtype("'|u1'"), "dtype '|u1' is not supported, want '<f2', '<f4', '<i4', or '<i8' for indices: save a.astype('<i8')"},
+		"bytes":          {dtype("'|u1'"), "dtype '|u1' is not supported, want '<f2', '<f4', '|i1', '<i4' or '<i8': save a.astype('<i8')"},
 		"u8":             {dtype("'<u8'"), "dtype '<u8' is not supported"},
 		"objects":        {dtype("'|O'"), "dtype '|O' is pickled Python objects, which may run code and are never read"},
 		"bf16":           {dtype("'<V2'"), "if it is bf16, use a .safetensors file"},
@@ -191,7 +191,6 @@ func TestReadRefuses(t *testing.T) {
 		"data of a lie":   {shape("(2305843009213693951,)"), "needs 9223372036854775804 bytes of data, but the file has 4"},
 		"data goes on":    {shape("(0,)"), "extra bytes after the 0 bytes of shape [0] of '<f4'"},
 		"two arrays":      {slices.Concat(golden, golden), "extra bytes after the 6 bytes"},
-		"indices, Read":   {raw("{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}", 8), "dtype '<i8' is supported for indices only"},
 		"wide of nothing": {raw("{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}", 4), "'<i8'"},
 	} {
 		for way, read := range ways {
@@ -271,7 +270,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if info := r.Info(); info.Descr != Int64 || !slices.Equal(info.Shape, []int{1, 2}) || info.Storage() != num.NoDType {
+	if info := r.Info(); info.Descr != Int64 || !slices.Equal(info.Shape, []int{1, 2}) || info.Storage() != num.I64 {
 		t.Errorf("it is %+v", info)
 	}
 	if data, err := r.Bytes(); err != nil || !bytes.Equal(data, content[len(content)-16:]) {
@@ -294,7 +293,7 @@ func TestOpen(t *testing.T) {
 
 func TestRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	dtypes := []num.DType{num.F16, num.F32, num.I32}
+	dtypes := []num.DType{num.F16, num.F32, num.I32, num.I8, num.I64}
 	for range 200 {
 		a := Array{DType: dtypes[random.IntN(3)]}
 		n := a.DType.Size()

@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"tokitai/internal/readfile"
-	"tokitai/num"
 )
 
 const magic = "\x93NUMPY"
@@ -181,17 +180,9 @@ func (r *Reader) Bytes() ([]byte, error) {
 }
 
 func (r *Reader) array() (Array, error) {
-	dtype := r.info.Storage()
-	if dtype == num.NoDType {
-		err := bad("dtype '%s' is supported for indices only, want '<f2', '<f4' or '<i4'", r.info.Descr)
-		if r.path != "" {
-			err = inFile(r.path, err)
-		}
-		return Array{}, err
-	}
 	data, err := r.Bytes()
 	if err != nil {
 		return Array{}, err
 	}
-	return Array{DType: dtype, Shape: r.info.Shape, Data: data}, nil
+	return Array{DType: r.info.Storage(), Shape: r.info.Shape, Data: data}, nil
 }

@@ -60,17 +60,11 @@ func (i Info) Storage() num.DType {
 	return num.NoDType
 }
 
-// Int64 is the dtype of 64-bit integers, the usual dtype of indices. Reader.Bytes
-// reads them, but there is no num.DType for them.
+// Int64 is the dtype of 64-bit integers, the usual dtype of indices.
 const Int64 = "I64"
 
 // elemBytes returns the size of an element, or 0 if unknown.
-func (i Info) elemBytes() int {
-	if i.DType == Int64 {
-		return 8
-	}
-	return i.Storage().Size()
-}
+func (i Info) elemBytes() int { return i.Storage().Size() }
 
 // File is the content of a file.
 type File struct {
@@ -156,15 +150,17 @@ var formatNames = []struct {
 	dtype num.DType
 	name  string
 }{
+	{num.I64, Int64},
 	{num.F32, "F32"},
 	{num.I32, "I32"},
 	{num.BF16, "BF16"},
 	{num.F16, "F16"},
 	{num.E4M3, "F8_E4M3"},
 	{num.E5M2, "F8_E5M2"},
+	{num.I8, "I8"},
 }
 
-const supported = "F16, BF16, F32, F8_E4M3, F8_E5M2 and I32 are supported"
+const supported = "F16, BF16, F32, F8_E4M3, F8_E5M2, I8, I32 and I64 are supported"
 
 // layoutRank returns the index of d in formatNames, or -1.
 func layoutRank(d num.DType) int {

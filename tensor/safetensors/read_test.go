@@ -144,7 +144,7 @@ func TestReadRefuses(t *testing.T) {
 		"name twice by escape": {raw(`{"w":{"dtype":"F16","shape":[1],"data_offsets":[0,2]},"\u0077":{"dtype":"F16","shape":[1],"data_offsets":[2,4]}}`, 4),
 			`the name "w" occurs twice`},
 
-		"unsupported dtype": {entry(`"dtype":"F64","shape":[1],"data_offsets":[0,4]`), `tensor "w": dtype "F64" is not supported; F16, BF16, F32, F8_E4M3, F8_E5M2 and I32 are supported`},
+		"unsupported dtype": {entry(`"dtype":"F64","shape":[1],"data_offsets":[0,4]`), `tensor "w": dtype "F64" is not supported; F16, BF16, F32, F8_E4M3, F8_E5M2, I8, I32 and I64 are supported`},
 		"unknown dtype":     {entry(`"dtype":"f32","shape":[1],"data_offsets":[0,4]`), `tensor "w": dtype "f32" is not supported`},
 		"dtype no string":   {entry(`"dtype":32,"shape":[1],"data_offsets":[0,4]`), `tensor "w": dtype is the number 32, want a string`},
 

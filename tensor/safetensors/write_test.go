@@ -18,7 +18,7 @@ import (
 
 func TestRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	dtypes := []num.DType{num.F16, num.BF16, num.F32, num.I32, num.E4M3, num.E5M2}
+	dtypes := []num.DType{num.F16, num.BF16, num.F32, num.I32, num.E4M3, num.E5M2, num.I8, num.I64}
 	for trial := range 200 {
 		f := &File{}
 		if trial%3 > 0 {

@@ -78,7 +78,7 @@ func NewCase(g *gen.Generator, d *def.Definition, dtypes []num.DType, sizes map[
 		case o.IsIndex:
 			c.fillIndex(g, a, o, sizes[o.Bound])
 		case o.IsInt(): // an output
-			trial.FillBits(a, func(int, int) uint32 { return uint32(g.Next()) })
+			trial.FillBits(a, func(int, int) uint64 { return g.Next() })
 		default:
 			fill(g, a)
 		}
@@ -138,7 +138,7 @@ func fill(g *gen.Generator, a num.Array) {
 	}
 	kind := g.Below(len(value) + 1)
 	if kind == len(value) {
-		trial.FillBits(a, func(int, int) uint32 { return uint32(g.Next()) }) // any pattern
+		trial.FillBits(a, func(int, int) uint64 { return g.Next() }) // any pattern
 		return
 	}
 	trial.Fill(a, func(int, int) float32 { return value[kind]() })

@@ -165,9 +165,12 @@ func record(t *testing.T, wrong, right []Mutant, known *Found) {
 		defer cancel()
 	}
 	outcomes := make([]Outcome, len(wrong)+len(right))
-	each(slices.Concat(wrong, right), func(i int, m *Mutant) {
-		outcomes[i] = m.judge(ctx, t, p, i >= len(wrong))
-	})
+	list := slices.Concat(wrong, right)
+	for level := Smoke; level <= min(Full, Level(testlevel.Current())); level++ {
+		each(list, func(i int, m *Mutant) {
+			m.judge(ctx, t, p, level, i >= len(wrong), &outcomes[i])
+		})
+	}
 	found := Found{outcomes[:len(wrong)], outcomes[len(wrong):]}
 	if !isUpdate() {
 		known.compare(t, &found)
@@ -194,11 +197,10 @@ func record(t *testing.T, wrong, right []Mutant, known *Found) {
 // timeToWrite is how long before its deadline a test stops to judge.
 const timeToWrite = 10 * time.Second
 
-// judge judges a kernel at the levels up to that of the test. An outcome is nil if the context
-// ended before.
-func (m *Mutant) judge(ctx context.Context, t *testing.T, p *Practitioner, isRight bool) Outcome {
-	o := Outcome{Subject: m.subject()}
-	at := func(level Level, lowering *engine.Lowering, isFirstEnough bool) *Judged {
+// judge judges a kernel at a level, at smoke also as stable and by today's checks. What there was no
+// time for before the context ended stays nil.
+func (m *Mutant) judge(ctx context.Context, t *testing.T, p *Practitioner, level Level, isRight bool, o *Outcome) {
+	at := func(level Level, lowering *engine.Lowering, isFirstEnough bool, how string) *Judged {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -210,37 +212,33 @@ func (m *Mutant) judge(ctx context.Context, t *testing.T, p *Practitioner, isRig
 			t.Errorf("%s: %v", m.Name, err)
 			return nil
 		}
-		return &Judged{r.Report.Verdict, r.RejectedBy()}
-	}
-	expect := func(j *Judged, level Level, how string) {
-		if j != nil && !m.isExpected(j.Verdict, level, isRight) {
+		j := &Judged{r.Report.Verdict, r.RejectedBy()}
+		if !m.isExpected(j.Verdict, level, isRight) {
 			t.Errorf("%s (%s): %s%s at level %s: %s", m.Name, m.Fault, j.Verdict, how, level, j)
 		}
+		return j
 	}
-	o.Smoke = at(Smoke, m.Lowering, isRight)
-	expect(o.Smoke, Smoke, "")
+	switch level {
+	case Quick:
+		o.Quick = at(Quick, m.Lowering, true, "")
+		return
+	case Full:
+		o.Full = at(Full, m.Lowering, true, "")
+		return
+	}
+	o.Subject = m.subject()
+	if o.Smoke = at(Smoke, m.Lowering, isRight, ""); o.Smoke == nil {
+		return
+	}
 	if m.Lowering.Promise == promise.Ordered {
 		stable := *m.Lowering
 		stable.Promise = promise.Stable
-		o.Stable = at(min(m.Level, Quick), &stable, true)
-		expect(o.Stable, min(m.Level, Quick), " as stable")
-	}
-	if testlevel.Current() >= testlevel.Quick {
-		o.Quick = at(Quick, m.Lowering, true)
-		expect(o.Quick, Quick, "")
-	}
-	if testlevel.Current() >= testlevel.Full {
-		o.Full = at(Full, m.Lowering, true)
-		expect(o.Full, Full, "")
-	}
-	if o.Smoke == nil {
-		return o
+		o.Stable = at(min(m.Level, Quick), &stable, true, " as stable")
 	}
 	var err error
 	if o.Practice, err = p.Check(m); err != nil {
 		t.Errorf("%s: %v", m.Name, err)
 	}
-	return o
 }
 
 // each calls do with every kernel, as many at a time as there are processors.

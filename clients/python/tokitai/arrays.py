@@ -16,7 +16,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple
 from tokitai_client import DTYPES, Placed, Tensor
 
 # Names of the formats in torch; those of NumPy and ml_dtypes are the same but for the case of no format here.
-NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "i32": "int32", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "i32": "int32", "i8": "int8", "i64": "int64", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 _DTYPES = {name: dtype for dtype, name in NAMES.items()}
 
 LIBRARIES = ("torch", "jax", "cupy", "numpy")  # in the order in which a callable's library is looked for
@@ -65,19 +65,20 @@ class Kind:
 PLAIN = Kind(None)
 
 
-def tensor_of(value: Any, name: str = "an operand") -> Tuple[Tensor, Kind]:
-    """Copies an array to a Tensor. An array of int64 whose values fit becomes i32: that is what libraries make indices."""
+def tensor_of(value: Any, name: str = "an operand", is_wide: bool = False) -> Tuple[Tensor, Kind]:
+    """Copies an array to a Tensor. An array of int64 whose values fit becomes i32, since that is what libraries make indices,
+    unless the operand is i64."""
     if isinstance(value, Tensor):
         return value, PLAIN
     library = library_of(value)
     if library == "torch":
-        return _from_torch(value, name)
+        return _from_torch(value, name, is_wide)
     if library == "cupy":
-        return _from_numpy(sys.modules["cupy"].asnumpy(value), name), Kind("cupy", value.device.id)
+        return _from_numpy(sys.modules["cupy"].asnumpy(value), name, is_wide), Kind("cupy", value.device.id)
     if library == "jax":
-        return _from_numpy(load("numpy").asarray(value), name), Kind("jax", next(iter(value.devices())))
+        return _from_numpy(load("numpy").asarray(value), name, is_wide), Kind("jax", next(iter(value.devices())))
     if library == "numpy":
-        return _from_numpy(value, name), Kind("numpy")
+        return _from_numpy(value, name, is_wide), Kind("numpy")
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(value, name)
     try:
@@ -86,17 +87,24 @@ def tensor_of(value: Any, name: str = "an operand") -> Tuple[Tensor, Kind]:
         raise ArrayError(f"{name} is {_described(value)}, want a Tensor, or an array of torch, numpy, cupy or jax ({error})") from error
 
 
-def tensors_of(operands: Mapping[str, Any]) -> Tuple[dict, Kind]:
-    """Converts operands by name. Tensors in other memory stay as they are. The kind is that of the first array."""
+def tensors_of(operands: Mapping[str, Any], form: Any = None) -> Tuple[dict, Kind]:
+    """Converts operands by name, for the definition that takes them if it is known. Tensors in other memory stay as they are. The kind is that of the first array."""
+    wide = {o.name for o in form.operands if "i64" in _formats(form, o)} if form else ()
     converted, kind = {}, PLAIN
     for name, value in operands.items():
         if isinstance(value, Placed):
             converted[name] = value
             continue
-        converted[name], own = tensor_of(value, name)
+        converted[name], own = tensor_of(value, name, name in wide)
         if kind is PLAIN:
             kind = own
     return converted, kind
+
+
+def _formats(form: Any, operand: Any) -> list:
+    """Returns the formats that an operand may have."""
+    like = next((o for o in form.operands if o.name == operand.like), None)
+    return operand.dtypes + (like.dtypes if like else [])
 
 
 def _described(value: Any) -> str:
@@ -119,8 +127,8 @@ def _narrowed(name: str, array: Any) -> Any:
     return array.astype("int32")
 
 
-def _from_numpy(array: Any, name: str) -> Tensor:
-    if array.dtype.name == "int64":
+def _from_numpy(array: Any, name: str, is_wide: bool = False) -> Tensor:
+    if array.dtype.name == "int64" and not is_wide:
         array = _narrowed(name, array)
     dtype = _DTYPES.get(array.dtype.name)
     if dtype is None:
@@ -158,12 +166,12 @@ def torch_dtype(dtype: str) -> Any:
     return getattr(load("torch"), NAMES[dtype])
 
 
-def _from_torch(value: Any, name: str) -> Tuple[Tensor, Kind]:
+def _from_torch(value: Any, name: str, is_wide: bool = False) -> Tuple[Tensor, Kind]:
     torch = sys.modules["torch"]
     kind = Kind("torch", value.device)
     if value.layout != torch.strided or value.is_meta:
         raise ArrayError(f"{name} is a torch tensor of layout {value.layout} on {value.device}, want a dense one with data")
-    if value.dtype == torch.int64:
+    if value.dtype == torch.int64 and not is_wide:
         if value.numel() and not (-(2**31) <= int(value.min()) and int(value.max()) < 2**31):
             raise ArrayError(f"{name} has int64 values that no int32 can hold")
         value = value.to(torch.int32)

@@ -8,7 +8,8 @@ import selectors
 import signal
 import socket
 import sys
-from typing import Callable, Dict, List, NamedTuple, Sequence
+import traceback
+from typing import Callable, Dict, NamedTuple, Sequence
 
 from . import hosting
 from .calling import Wrong
@@ -60,6 +61,8 @@ class Children:
                 leave()
                 status.close()
                 code = self._serve(served, descriptors, fault, seed)
+            except BaseException:  # which os._exit would hide
+                traceback.print_exc()
             finally:
                 os._exit(code)
         os.close(descriptors[0])
@@ -142,5 +145,5 @@ def _fault_in(number: int) -> str:
     os.lseek(number, 0, os.SEEK_SET)
     lines = os.read(number, 1 << 14).decode(errors="replace").splitlines()
     own = os.path.dirname(os.path.abspath(__file__))
-    frames = [line.strip() for line in lines if line.startswith("  File") and own not in line][:FRAMES_SHOWN]
+    frames = [line.strip() for line in lines if line.startswith("  File") and own not in line and "<frozen " not in line][:FRAMES_SHOWN]
     return "\n".join(lines[:1] + frames) + "\n" if lines else ""

@@ -62,7 +62,7 @@ class Operation(plain.Operation):
     def _converted(self, arguments: Mapping[str, Any]) -> tuple:
         names = {o.name for o in self.form.operands}
         try:
-            operands, kind = arrays.tensors_of({n: v for n, v in arguments.items() if n in names})
+            operands, kind = arrays.tensors_of({n: v for n, v in arguments.items() if n in names}, self.form)
         except arrays.ArrayError as error:
             raise TypeError(f"{self.name}: {error}") from error
         return {n: operands.get(n, v) for n, v in arguments.items()}, kind

@@ -12,7 +12,7 @@ from tokitai_client import FORK, Defined, ProtocolError, _Body, _u64
 
 from . import hosting
 from .children import Children
-from .serving import FORKS, Refusal, Server, MALFORMED
+from .serving import FORKS, MALFORMED, Refusal, Server
 
 MOST_DESCRIPTORS = 3  # of a FORK: socket, output, status
 

@@ -33,6 +33,8 @@ _INTEGERS = (0x7FFFFFF0, 0x80000001, 0x5A5A5A5A)
 
 def pattern(dtype: str, choice: random.Random) -> bytes:
     """Returns the bytes of one element of a guard: NaN three times out of four; an index far out of range."""
+    if dtype in ("i8", "i64"):
+        return choice.randbytes(DTYPES[dtype].size)
     if dtype == "i32":
         bits = choice.choice(_INTEGERS)
     else:
@@ -280,6 +282,10 @@ class NumPy(Library):
     def is_array(self, value: Any) -> bool:
         return isinstance(value, (self.numpy.ndarray, self.numpy.generic))
 
+    def check_class(self, value: Any, who: str, name: str) -> None:
+        if isinstance(value, self.numpy.ndarray) and type(value) is not self.numpy.ndarray:
+            raise Wrong(f"{who} gave a {type(value).__name__}, a subclass of numpy.ndarray, whose elements may be computed later: want a numpy.ndarray", name)
+
     def data(self, value: Any, name: str, tensor: Tensor, who: str) -> bytes:
         return super().data(self.numpy.asarray(value) if isinstance(value, self.numpy.generic) else value, name, tensor, who)
 
@@ -352,7 +358,7 @@ class Lists(Library):
 
     def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
         if tensor.data is None:
-            values = [math.nan if tensor.dtype != "i32" else -1] * math.prod(tensor.shape)
+            values = [-1 if tensor.dtype in ("i8", "i32", "i64") else math.nan] * math.prod(tensor.shape)
             return Held(name, tensor, arrays.nested(values, tensor.shape), None)
         array = arrays.Kind(LISTS).array(tensor)
         return Held(name, tensor, array, lambda a: self._packed(a, tensor))

@@ -30,7 +30,7 @@ def _outputs(form: Defined, values: Mapping[str, Any]) -> Any:
 def _call(client: Client, op: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple:
     form = forms.only_form(client, forms.source_of(op))
     given = forms.bound(form, arguments, named)
-    operands, kind = arrays.tensors_of({n: v for n, v in given.items() if any(o.name == n for o in form.operands)})
+    operands, kind = arrays.tensors_of({n: v for n, v in given.items() if any(o.name == n for o in form.operands)}, form)
     params = {n: v for n, v in given.items() if n not in operands}
     call = forms.FormOperation(client, form).prepare(**operands, **params)
     return form, call, kind
@@ -62,9 +62,9 @@ def _doubles(kind: arrays.Kind, values: Any, shape: Sequence[int]) -> Any:
 
 def judge(client: Client, op: Any, inputs: Any, outputs: Any, params: Mapping[str, float], terms: Mapping[str, Any]) -> Report:
     form = forms.only_form(client, forms.source_of(op))
-    given = arrays.tensors_of(_by_name(form, inputs, forms.inputs_of(form), "input"))[0]
+    given = arrays.tensors_of(_by_name(form, inputs, forms.inputs_of(form), "input"), form)[0]
     named = _by_name(form, outputs, forms.outputs_of(form), "output")
-    got = arrays.tensors_of({n: v for n, v in named.items() if v is not None})[0]
+    got = arrays.tensors_of({n: v for n, v in named.items() if v is not None}, form)[0]
     omitted = [n for n in forms.outputs_of(form) if n not in got]
     if omitted:
         whole = forms.FormOperation(client, form).prepare(**given, **params)

@@ -152,7 +152,7 @@ class Kernel:
                 raise Wrong(f"{self.name} refused: {error}", is_refusal=True) from error
             except Wrong:
                 raise
-            except Exception as error:
+            except BaseException as error:  # SystemExit and KeyboardInterrupt, too
                 raise Wrong(calling.account(error, self.name) + self._hint(error)) from error
             finally:
                 if os.getpid() != self._process:
@@ -167,7 +167,7 @@ class Kernel:
             self._look_back()
         return results, nanoseconds
 
-    def _hint(self, error: Exception) -> str:
+    def _hint(self, error: BaseException) -> str:
         if self.memory and (isinstance(error, MemoryError) or "allocate memory" in str(error)):
             return f"; its process may allocate {self.memory / 2**30:.3g} GiB (memory=)"
         return ""
@@ -180,9 +180,11 @@ class Kernel:
                 raise Wrong(f"{self.name} changed {name} after it had returned: it left work behind, on another stream or thread", name)
 
     def _choices(self, request: Request, data: Mapping[str, bytes]) -> Tuple[random.Random, random.Random]:
-        """Returns the sources of layouts and of noise. Layouts depend on the inputs alone, so that a case that fails in one
-        layout fails again in another process, and a repeated call has the layout of the first."""
-        digest = hashlib.blake2b(repr(request).encode(), digest_size=16)
+        """Returns the sources of layouts and of noise. Layouts depend on formats and shapes alone: a case that fails in one
+        layout fails again in another process, and calls whose results are compared with each other have the same, since
+        the order of a sum may depend on it. Noise differs from call to call."""
+        form = hashlib.blake2b(repr((request.definition, request.operands)).encode(), digest_size=16).digest()
+        digest = hashlib.blake2b(form + repr(request.params).encode(), digest_size=16)
         for name in data:
             digest.update(data[name])
         key = digest.digest()
@@ -190,7 +192,7 @@ class Kernel:
         if len(self._seen) < 1 << 20:
             self._seen[key] = count + 1
         word = int.from_bytes(key, "little")
-        return random.Random(word), random.Random((word + count) ^ (self.seed << 64))
+        return random.Random(int.from_bytes(form, "little")), random.Random((word + count) ^ (self.seed << 64))
 
     def _param(self, name: str, value: float) -> Any:
         form = next((p for p in self.form.params if p.name == name), None) if self.form else None

@@ -1,6 +1,7 @@
 package amdemu
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,6 +48,10 @@ func (e *emulator) load(image []byte) (driver.Module, error) {
 	address, err := e.memory.place(blocks, int64(o.End()))
 	if err != nil {
 		return 0, fmt.Errorf("load: %w", err)
+	}
+	for _, r := range o.Relocations {
+		i := slices.IndexFunc(blocks, func(b wave.Block) bool { return r.Address-b.Address < uint64(len(b.Bytes)) })
+		binary.LittleEndian.PutUint64(blocks[i].Bytes[r.Address-blocks[i].Address:], address+r.Value)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

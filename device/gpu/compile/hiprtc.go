@@ -110,21 +110,29 @@ func (c *HIPRTC) Options(architecture string) []string {
 
 // Compile compiles s to a code object.
 func (c *HIPRTC) Compile(architecture string, s Source) (*Program, error) {
-	answer, err := askHIPRTC(s.Name, &hiprtcRequest{Library: c.path, Options: c.Options(architecture), Source: &s})
+	p, _, err := c.CompileNamed(architecture, s, c.Options(architecture), nil)
+	return p, err
+}
+
+// CompileNamed compiles s to a code object with the given options instead of c's own.
+// Expressions name kernels of the source as C++ does, such as softmax<float>; the names are
+// theirs in the program, in the same order.
+func (c *HIPRTC) CompileNamed(architecture string, s Source, options, expressions []string) (p *Program, names []string, err error) {
+	answer, err := askHIPRTC(s.Name, &hiprtcRequest{Library: c.path, Options: options, Source: &s, Expressions: expressions})
 	if err != nil {
-		return nil, fmt.Errorf("compile %s for %s: %w", s.Name, architecture, err)
+		return nil, nil, fmt.Errorf("compile %s for %s: %w", s.Name, architecture, err)
 	}
 	if answer.Failure != "" {
 		log := answer.Log
 		if strings.TrimSpace(log) == "" {
 			log = answer.Failure
 		}
-		return nil, newError(c.String(), s, log)
+		return nil, nil, newError(c.String(), s, log)
 	}
 	if !bytes.HasPrefix(answer.image, []byte("\x7fELF")) {
-		return nil, fmt.Errorf("compile %s for %s: %s made %d bytes that are not a code object", s.Name, architecture, c, len(answer.image))
+		return nil, nil, fmt.Errorf("compile %s for %s: %s made %d bytes that are not a code object", s.Name, architecture, c, len(answer.image))
 	}
-	return &Program{Image: answer.image, Log: answer.Log}, nil
+	return &Program{Image: answer.image, Log: answer.Log}, answer.Names, nil
 }
 
 // hiprtcRequest is what the child is asked, in the file hiprtcAsked: to find the library of a
@@ -133,9 +141,10 @@ type hiprtcRequest struct {
 	Runtime string
 	Major   int
 
-	Library string
-	Options []string
-	Source  *Source
+	Library     string
+	Options     []string
+	Source      *Source
+	Expressions []string // kernels whose names are asked for
 }
 
 // hiprtcAnswer is the child's answer, in the file hiprtcAnswered. The program is in the file
@@ -145,6 +154,7 @@ type hiprtcAnswer struct {
 	Path    string
 	Files   []string
 	Log     string
+	Names   []string // of the expressions
 
 	image []byte
 }

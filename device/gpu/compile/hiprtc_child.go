@@ -191,6 +191,15 @@ func (r *rtc) call(name string, p dl.Proc, f *rtcFrame, n int) error {
 	return nil
 }
 
+// callNamed calls a function that only sources with expressions need.
+func (r *rtc) callNamed(name string, f *rtcFrame, n int) error {
+	p, err := r.library.Proc(name)
+	if err != nil {
+		return err
+	}
+	return r.call(name, p, f, n)
+}
+
 func (r *rtc) newProgram(s Source) (handle uintptr, err error) {
 	f := newProgramFrame(s)
 	err = r.call("hiprtcCreateProgram", r.create, f, 6)
@@ -211,6 +220,12 @@ func (r *rtc) compileSource(a *hiprtcAnswer, request *hiprtcRequest) error {
 	}
 	defer r.destroyProgram(handle)
 	f := new(rtcFrame)
+	for _, x := range request.Expressions {
+		f.args[0], f.args[1] = handle, f.text(x)
+		if err := r.callNamed("hiprtcAddNameExpression", f, 2); err != nil {
+			return err
+		}
+	}
 	f.args[0], f.args[1], f.args[2] = handle, uintptr(len(request.Options)), f.texts(request.Options)
 	failed := r.call("hiprtcCompileProgram", r.compile, f, 3)
 	log, err := rtcBytes(r.call, handle, "hiprtcGetProgramLog", r.logSize, r.log)
@@ -219,6 +234,13 @@ func (r *rtc) compileSource(a *hiprtcAnswer, request *hiprtcRequest) error {
 	}
 	if failed != nil {
 		return failed
+	}
+	for _, x := range request.Expressions {
+		f.args[0], f.args[1], f.args[2] = handle, f.text(x), f.at(0)
+		if err := r.callNamed("hiprtcGetLoweredName", f, 3); err != nil {
+			return err
+		}
+		a.Names = append(a.Names, goString(uintptr(f.out[0])))
 	}
 	a.image, err = rtcBytes(r.call, handle, "hiprtcGetCode", r.codeSize, r.code)
 	return err

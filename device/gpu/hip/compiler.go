@@ -1,6 +1,7 @@
 package hip
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 
+	"tokitai/device"
 	"tokitai/device/gpu/compile"
 )
 
@@ -60,14 +62,12 @@ func (c *compilers) open(l *library, architecture string) (compile.Compiler, err
 func choose(l *library, key choice) (compile.Compiler, error) {
 	whyNot := error(nil) // hipRTC
 	if key.hiprtc != "" || key.clang == "" {
-		rtc, err := compile.OpenHIPRTC(l.path, l.version.Major)
-		switch {
-		case err == nil && (key.hiprtc != "" || isProven(versionOf(rtc, l), key.architecture)):
+		rtc, err := l.hiprtc(key)
+		if err == nil {
 			return rtc, nil
-		case key.hiprtc != "":
+		}
+		if key.hiprtc != "" {
 			return nil, err
-		case err == nil:
-			err = fmt.Errorf("%s (%s) is not known to compile for %s", rtc, rtc.Path(), key.architecture)
 		}
 		whyNot = err
 	}
@@ -79,6 +79,37 @@ func choose(l *library, key choice) (compile.Compiler, error) {
 		return nil, fmt.Errorf("no compiler for %s: %w; %w; TOKITAI_HIPRTC makes hipRTC compile for any architecture", key.architecture, whyNot, err)
 	}
 	return nil, fmt.Errorf("no compiler for %s: %w", key.architecture, err)
+}
+
+// hiprtc returns the library's hipRTC, or the one that TOKITAI_HIPRTC names.
+func (l *library) hiprtc(key choice) (*compile.HIPRTC, error) {
+	rtc, err := compile.OpenHIPRTC(l.path, l.version.Major)
+	if err == nil && key.hiprtc == "" && !isProven(versionOf(rtc, l), key.architecture) {
+		return nil, fmt.Errorf("%s (%s) is not known to compile for %s", rtc, rtc.Path(), key.architecture)
+	}
+	return rtc, err
+}
+
+// RuntimeCompiler returns hipRTC for an architecture, whether or not there is a device: the one
+// of the HIP that is installed, or the one that TOKITAI_HIPRTC names.
+func RuntimeCompiler(architecture string) (*compile.HIPRTC, error) {
+	key := choice{architecture: architecture, hiprtc: os.Getenv("TOKITAI_HIPRTC")}
+	l, err := openLibrary()
+	switch {
+	case err == nil:
+	case key.hiprtc != "":
+		l = &library{}
+	default:
+		if missing, ok := errors.AsType[*device.NoDeviceError](err); ok {
+			err = errors.New(missing.Reason) // it is the compiler that is missing
+		}
+		return nil, fmt.Errorf("%w: %w", compile.ErrNoHIPRTC, err)
+	}
+	rtc, err := l.hiprtc(key)
+	if err != nil && !errors.Is(err, compile.ErrNoHIPRTC) {
+		err = fmt.Errorf("%w: %w; TOKITAI_HIPRTC makes it compile for any architecture", compile.ErrNoHIPRTC, err)
+	}
+	return rtc, err
 }
 
 // openClang returns clang if its list of targets has the architecture.

@@ -61,6 +61,23 @@ func request() dl.Request {
 }
 
 func newTable() (*driver.Table, error) {
+	l, err := openLibrary()
+	if err != nil {
+		return nil, err
+	}
+	// Without a device, version 5 answers that the device is invalid.
+	err = l.Call1(&l.api.hipInit, 0)
+	if e, ok := errors.AsType[*driver.Error](err); ok && (e.Code == codeNoDevice || e.Code == codeInvalidDevice) {
+		return nil, noDevice(Kind, "%s (%s) sees no GPU%s", l.version, l.path, unseen())
+	}
+	if err != nil {
+		return nil, noDevice(Kind, "%s: %v", l.path, err)
+	}
+	return l.table(), nil
+}
+
+// openLibrary opens the library, whether or not there is a device.
+func openLibrary() (*library, error) {
 	opened, err := dl.Open(request())
 	if err != nil {
 		return nil, noDevice(Kind, "%v", err)
@@ -76,15 +93,7 @@ func newTable() (*driver.Table, error) {
 	if l.version, err = l.readVersion(); err != nil {
 		return nil, noDevice(Kind, "%v", err)
 	}
-	// Without a device, version 5 answers that the device is invalid.
-	err = l.Call1(&l.api.hipInit, 0)
-	if e, ok := errors.AsType[*driver.Error](err); ok && (e.Code == codeNoDevice || e.Code == codeInvalidDevice) {
-		return nil, noDevice(Kind, "%s (%s) sees no GPU%s", l.version, l.path, unseen())
-	}
-	if err != nil {
-		return nil, noDevice(Kind, "%s: %v", l.path, err)
-	}
-	return l.table(), nil
+	return l, nil
 }
 
 // Version is a version of HIP. The third number counts AMD's builds: ROCm 6.4.3 has HIP

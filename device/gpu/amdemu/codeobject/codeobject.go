@@ -24,7 +24,8 @@ type Object struct {
 	Architecture string // "gfx1100"
 	Version      int    // of the format: 4, 5 or 6
 	Segments     []Segment
-	Kernels      []Kernel // ascending by name
+	Relocations  []Relocation // in the segments' data
+	Kernels      []Kernel     // ascending by name
 
 	file *elf.File
 }
@@ -123,7 +124,7 @@ func read(data []byte, architecture string) (*Object, error) {
 	if o.Segments, err = readSegments(f); err != nil {
 		return nil, err
 	}
-	if err := checkRelocations(f); err != nil {
+	if o.Relocations, err = o.readRelocations(); err != nil {
 		return nil, err
 	}
 	if o.Kernels, err = o.readKernels(); err != nil {
@@ -166,17 +167,6 @@ func readAll(r io.Reader, n uint64) ([]byte, error) {
 		err = fmt.Errorf("the file has %d bytes of it, want %d", len(data), n)
 	}
 	return data, err
-}
-
-// checkRelocations refuses an object that a loader would have to relocate: kernels refer to
-// everything relative to their own address.
-func checkRelocations(f *elf.File) error {
-	for _, s := range f.Sections {
-		if (s.Type == elf.SHT_RELA || s.Type == elf.SHT_REL) && s.Flags&elf.SHF_ALLOC != 0 && s.Size > 0 {
-			return fmt.Errorf("section %s has relocations, which are not emulated", s.Name)
-		}
-	}
-	return nil
 }
 
 // memory returns the bytes of a range of addresses, all of them in the file.

@@ -88,7 +88,13 @@ func TestRefuses(t *testing.T) {
 		{"no segment has them", func(m *made) { m.programs = func(p [][7]uint64) [][7]uint64 { p[1][4] = 0; return p } }},
 		{"no note AMDGPU", func(m *made) { m.programs = func(p [][7]uint64) [][7]uint64 { p[2][0] = 6; return p } }},
 		{"a note ends early", func(m *made) { m.programs = func(p [][7]uint64) [][7]uint64 { p[2][4]--; return p } }},
-		{"has relocations, which are not emulated", func(m *made) { m.relocations = 24 }},
+		{"has relocations without addends or in part", func(m *made) { m.relocations = make([]byte, 23) }},
+		{"relocation 0: type 0 is not emulated", func(m *made) { m.relocations = relocations([3]uint64{0, 0, 0}) }},
+		{"relocation 1: 8 bytes at 0x100000: no segment has them", func(m *made) {
+			m.relocations = relocations([3]uint64{0, relocationRELATIVE64, 0}, [3]uint64{1 << 20, relocationRELATIVE64, 0})
+		}},
+		{"relocation 0: its symbol is not defined", func(m *made) { m.relocations = relocations([3]uint64{0, relocationABS64, 0}) }},
+		{"relocation 0: its symbol is not defined", func(m *made) { m.relocations = relocations([3]uint64{0, 3<<32 | relocationABS64, 0}) }},
 		{"MessagePack at byte", func(m *made) { m.metadata["amdhsa.version"] = []byte{0xc1} }},
 		{"no amdhsa.target", func(m *made) { delete(m.metadata, "amdhsa.target") }},
 		{"want the architecture of the file's header, gfx1100", func(m *made) { m.metadata["amdhsa.target"] = "amdgcn-amd-amdhsa--gfx1101" }},
@@ -203,4 +209,26 @@ func FuzzRead(f *testing.F) {
 		}
 		o.Lines()
 	})
+}
+
+// relocations returns the bytes of relocations: address, symbol and type, addend.
+func relocations(list ...[3]uint64) (b []byte) {
+	for _, r := range list {
+		for _, word := range r {
+			b = binary.LittleEndian.AppendUint64(b, word)
+		}
+	}
+	return b
+}
+
+func TestRelocations(t *testing.T) {
+	m := newMade()
+	m.relocations = relocations([3]uint64{8, relocationRELATIVE64, 5}, [3]uint64{16, 1<<32 | relocationABS64, 7})
+	o, err := Read(m.build(), "gfx1100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []Relocation{{8, 5}, {16, o.Kernels[0].Entry + 7}}; !slices.Equal(o.Relocations, want) {
+		t.Errorf("got %v, want %v", o.Relocations, want)
+	}
 }

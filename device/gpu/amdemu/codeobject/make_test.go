@@ -19,7 +19,7 @@ type made struct {
 	codeSize          uint64 // of the function's symbol
 	symbols           [2]string
 	programs          func([][7]uint64) [][7]uint64 // type, flags, offset, address, file bytes, memory bytes, alignment
-	relocations       uint64
+	relocations       []byte
 }
 
 func newMade() *made {
@@ -89,7 +89,8 @@ func (m *made) build() []byte {
 	stringsAt := symbolsAt + 3*symbolBytes
 	descriptorAt := align(stringsAt+len(strings), 64)
 	codeAt := align(descriptorAt+DescriptorBytes, 256)
-	sectionsAt := align(codeAt+len(m.code), 8)
+	relocationsAt := align(codeAt+len(m.code), 8)
+	sectionsAt := align(relocationsAt+len(m.relocations), 8)
 	if binary.LittleEndian.Uint64(m.descriptor[16:]) == 0 {
 		binary.LittleEndian.PutUint64(m.descriptor[16:], uint64(codeAt-descriptorAt))
 	}
@@ -125,6 +126,8 @@ func (m *made) build() []byte {
 	b.Write(m.descriptor)
 	pad(codeAt)
 	b.Write(m.code)
+	pad(relocationsAt)
+	b.Write(m.relocations)
 	pad(sectionsAt)
 	section := func(kind uint32, flags, at, size uint64, link uint32, entry uint64) {
 		put(uint32(0), kind, flags, at, at, size, link, uint32(1), uint64(1), entry)
@@ -133,6 +136,6 @@ func (m *made) build() []byte {
 	section(7, 2, uint64(noteAt), uint64(len(note)), 0, 0)
 	section(11, 2, uint64(symbolsAt), 3*symbolBytes, 3, symbolBytes)
 	section(3, 2, uint64(stringsAt), uint64(len(strings)), 0, 0)
-	section(4, 2, uint64(codeAt), m.relocations, 2, 24)
+	section(4, 2, uint64(relocationsAt), uint64(len(m.relocations)), 2, 24)
 	return b.Bytes()
 }

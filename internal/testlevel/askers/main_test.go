@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestArguments(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"helper/helper.go": `package helper; import "tokitai/internal/testlevel"; var N = testlevel.Pick(1, 2)`,
+		"a/a_test.go": `package a
+			import "tokitai/internal/testlevel"
+			var count = testlevel.Pick(1, 2)
+			func many() int { return count }
+			func TestOwn(t *testing.T) { testlevel.Need(t, 1, "") }
+			func TestThroughTwo(t *testing.T) { many() }
+			func TestNone(t *testing.T) { few() }
+			func few() int { return 1 }`,
+		"a/b/b_test.go":        `package b; import h "tokitai/helper"; func TestByHelper(t *testing.T) { h.N++ }; func TestPlain(t *testing.T) {}`,
+		"c/c_test.go":          `package c; func TestSame(t *testing.T) {}`,
+		"d/d_test.go":          `package d; import "tokitai/internal/testlevel"; func TestMain(m *testing.M) { testlevel.Current() }; func TestAny(t *testing.T) {}`,
+		"e/testdata/x_test.go": `no Go`,
+	} {
+		name = filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for patterns, want := range map[string]string{
+		"./a":             "-run ^(TestOwn|TestThroughTwo)$ ./a",
+		"./a/... ./c":     "-run ^(TestByHelper|TestOwn|TestThroughTwo)$ ./a ./a/b",
+		"./d ./a/b ./a/b": "-run ^(TestAny|TestByHelper)$ ./a/b ./d",
+		"./c":             "no test in ./c asks for the level",
+		"./nowhere":       "no folder ./nowhere",
+	} {
+		args, err := arguments(root, strings.Fields(patterns), 1, 0)
+		got := strings.Join(args, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", patterns, got, want)
+		}
+	}
+	for from, want := range []string{"-run ^(TestByHelper|TestThroughTwo)$ ./a ./a/b", "-run ^(TestOwn)$ ./a"} {
+		if args, err := arguments(root, []string{"./a/..."}, 2, from+4); err != nil || strings.Join(args, " ") != want {
+			t.Errorf("every second from %d: %s, %v, want %s", from, args, err, want)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package gemm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"tokitai/bound"
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/tensor"
+)
+
+// Int8Definition is the product of matrices in i8, summed in int32 that wrap, with a scale for
+// each row of A and for each row of B, which is a column of the result.
+var Int8Definition = def.Must(def.Contraction("gemm.int8", def.ContractionForm{
+	Left: "A", LeftDims: []string{"M", "K"},
+	Right: "B", RightDims: []string{"N", "K"}, TransposeRight: true,
+	Result: "C", ResultDims: []string{"M", "N"},
+	Factors: def.Only(num.I8),
+	Ring:    def.Ring{P: 2, K: 32},
+	Scales:  def.Scales{Row: "scale_a", Col: "scale_b"},
+	Formula: []string{"C[m,n] = (sum over k of A[m,k] * B[n,k] in Z/2^32) * scale_a[m] * scale_b[n]"},
+	Clauses: []string{
+		"M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided",
+		"acc is the sum over k of A[m,k] * B[n,k] in Z/2^32, as an int32 that wraps; its order makes no difference",
+		"acc is rounded once to binary32 and multiplied by scale_a[m], and that by scale_b[n], each product rounded to binary32; one rounding to the result's format",
+		"a scale that is NaN gives NaN, and so does an infinite product times 0; otherwise an infinite scale gives an infinity",
+		"acc = 0 becomes +0, and a negative scale makes it -0",
+		"the result may not overlap the operands; the operands may be the same tensor",
+		"subnormals are kept; a product with a scale that overflows binary32 is infinite, and so is a result too large for its format",
+	},
+}))
+
+// Int8 computes C = (A·Bᵀ) ∘ (scaleA·scaleBᵀ) of matrices in i8: the int32 sum at row m and
+// column n, times scaleA[m], times scaleB[n].
+func Int8(q *engine.Queue, c, a, b, scaleA, scaleB *tensor.Tensor, opts ...engine.CallOption) error {
+	return engine.Call(q, Int8Definition, []*tensor.Tensor{a, b, c, scaleA, scaleB}, nil, opts...)
+}
+
+func int8Operation() *op.Operation {
+	d := Int8Definition
+	o := &op.Operation{
+		Name: d.Name, Summary: "product of matrices in i8, summed in int32, with scales of rows and columns", Definitions: []*def.Definition{d}, Bounds: int8Bounds(),
+		Params: []op.Param{{Name: "out", Default: "f32", Help: "dtype of the result: f32, f16 or bf16"}},
+		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
+			return runScaled(d, q, in, v, opts)
+		},
+		Patterns: int8Patterns(),
+		Clauses: op.ClausesOf(d, op.Interfaces(), op.Calculates(), op.Calculates(),
+			op.Specially(whereInt8(func(_ int32, scales, _ float64, _ num.DType) bool { return op.IsNoNumber(scales) })),
+			op.Specially(whereInt8(func(acc int32, _, _ float64, _ num.DType) bool { return acc == 0 })),
+			op.Interfaces(),
+			op.Specially(whereInt8(func(_ int32, _, result float64, out num.DType) bool {
+				return op.IsAtAnEnd(out, result) || op.IsAtAnEnd(num.F32, result) || op.MayOverflow(math.Abs(result))
+			})),
+		),
+		Scalings: []op.Scaling{
+			{Name: "scaled-rows", Definition: d, Inputs: map[string]int{d.RowScale: 1}, Outputs: map[string]int{"C": 1}},
+			{Name: "scaled-columns", Definition: d, Inputs: map[string]int{d.ColScale: 1}, Outputs: map[string]int{"C": 1}},
+			{Name: "negated-scales", Definition: d, Negated: []string{d.RowScale, "C"}},
+		},
+	}
+	for _, k := range []int{64, 1024, 4096} {
+		o.Data = append(o.Data, op.Data{
+			Name: fmt.Sprintf("uniform, %d summed", k), Definition: d, Sizes: map[string]int{"M": 48, "N": 48, "K": k},
+			Values: map[string]op.Element{"A": anyByte, "B": anyByte, d.RowScale: op.Positive, d.ColScale: op.Positive},
+		})
+	}
+	return o
+}
+
+// runScaled computes a product with scales, stored in the format that the parameter out names.
+func runScaled(d *def.Definition, q *engine.Queue, in engine.Args, v *op.Values, opts []engine.CallOption) (engine.Args, error) {
+	out, err := num.ParseDType(v.Text("out"))
+	if err != nil || !slices.Contains(d.Operands[2].DTypes.Allowed, out) {
+		v.Refuse("out", "f32, f16 or bf16")
+		return nil, v.Err()
+	}
+	return op.Eval(q, d, in, nil, append(opts[:len(opts):len(opts)], engine.WithStorage(map[string]num.DType{"C": out}))...)
+}
+
+// int8Sum returns the accumulator of an element.
+func int8Sum(c *bound.Call, row, col int) (acc int32) {
+	a, b := c.Operands[0], c.Operands[1]
+	for k := range a.Cols {
+		acc += int32(a.Integer(row, k)) * int32(b.Integer(col, k))
+	}
+	return acc
+}
+
+// whereInt8 covers elements by their accumulator, the product of their scales, and the result.
+func whereInt8(is func(acc int32, scales, result float64, out num.DType) bool) op.Covering {
+	return func(c *bound.Call) func(operand, row, col int) bool {
+		return func(_, row, col int) bool {
+			acc := int8Sum(c, row, col)
+			x, y := float64(c.Operands[3].At(row, 0)), float64(c.Operands[4].At(col, 0))
+			scales := x + y // no number if either is none
+			if !op.IsNoNumber(scales) {
+				scales = x * y
+			}
+			return is(acc, scales, float64(acc)*x*y, c.Operands[2].DType)
+		}
+	}
+}
+
+// int8Bounds has the closed form of the product: acc and two products round, and a subnormal
+// one by 2^-150, which the second scale multiplies too.
+func int8Bounds() []bound.Form {
+	return []bound.Form{{
+		Output: "C",
+		Text:   []string{"bound = g(3) * |acc*scale_a[m]*scale_b[n]| + 2^-149 * (1 + |scale_b[n]|), where acc is the sum over k of A[m,k]*B[n,k] in Z/2^32"},
+		At: func(call *bound.Call) func(r, c int) float64 {
+			rows, cols := call.Matrix("scale_a"), call.Matrix("scale_b")
+			return func(r, c int) float64 {
+				x, y := math.Abs(rows.At(r, 0)), math.Abs(cols.At(c, 0))
+				return bound.Gamma(3)*math.Abs(float64(int8Sum(call, r, c)))*x*y*(1+0x1p-50) + 0x1p-149*(1+y)
+			}
+		},
+	}}
+}
+
+// anyByte is every value of i8.
+func anyByte(g *gen.Generator, _, _ int) float32 { return float32(g.Below(256) - 128) }
+
+// int8Patterns have the ends of i8, of which more than 2^17 products overflow an int32 and
+// three an int16, and scales that show their order.
+func int8Patterns() []op.Pattern {
+	d := Int8Definition
+	least := func(*gen.Generator, int, int) float32 { return -128 }
+	var list []op.Pattern
+	add := func(name string, left, right op.Element) {
+		list = append(list, op.Pattern{Name: name, Definition: d, Values: map[string]op.Element{"A": left, "B": right}})
+	}
+	add("all-bytes", anyByte, anyByte)
+	add("least", least, least)
+	add("greatest", func(*gen.Generator, int, int) float32 { return 127 }, least)
+	add("signs", func(g *gen.Generator, _, _ int) float32 { return float32(g.Below(2)*255 - 128) }, func(g *gen.Generator, _, _ int) float32 { return float32(g.Below(2)*255 - 128) })
+	add("last-alone", func(_ *gen.Generator, _, c int) float32 { return float32(c%17 - 8) }, func(g *gen.Generator, r, c int) float32 { return float32((r+3*c)%255 - 127) })
+	add("negative", func(g *gen.Generator, _, _ int) float32 { return float32(-1 - g.Below(128)) }, anyByte)
+	list[1].IsLong = true // 2^17 products of 2^14
+	for _, f := range scaleFillings {
+		list = append(list, op.Pattern{Name: f.name, Definition: d, Values: map[string]op.Element{"A": anyByte, "B": anyByte, d.RowScale: f.row, d.ColScale: f.col}})
+	}
+	return list
+}

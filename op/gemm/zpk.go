@@ -1,0 +1,127 @@
+package gemm
+
+import (
+	"fmt"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/tensor"
+)
+
+// ZPKDefinition is the product of matrices of integers in Z/3^39, the largest power of 3 below
+// 2^63. ZPKDefinitionOf returns that of any other ring.
+var ZPKDefinition = def.Must(ZPKDefinitionOf(def.Ring{P: 3, K: 39}))
+
+var zpkDefinitions sync.Map // by ring
+
+// ZPKDefinitionOf returns the product of matrices of integers in Z/p^k. It returns an error if p
+// is not a prime, or p^k is beyond 2^63.
+func ZPKDefinitionOf(r def.Ring) (*def.Definition, error) {
+	if d, ok := zpkDefinitions.Load(r); ok {
+		return d.(*def.Definition), nil
+	}
+	made, err := def.Contraction("gemm.zpk", def.ContractionForm{
+		Left: "A", LeftDims: []string{"M", "K"},
+		Right: "B", RightDims: []string{"K", "N"},
+		Result: "C", ResultDims: []string{"M", "N"},
+		Factors: def.Only(num.I64), Ring: r,
+		Formula: []string{fmt.Sprintf("C[m,n] = sum over k of A[m,k] * B[k,n] in %s", r)},
+		Clauses: []string{
+			"M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided",
+			"every int64 stands for its residue: -1 for p^k - 1; the sum is exact, and its order makes no difference",
+			"the result is the residue from 0 to p^k - 1",
+			"the result may not overlap the operands; the operands may be the same tensor",
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	d, _ := zpkDefinitions.LoadOrStore(r, made)
+	return d.(*def.Definition), nil
+}
+
+// ZPK computes C = A·B in a ring.
+func ZPK(q *engine.Queue, r def.Ring, c, a, b *tensor.Tensor, opts ...engine.CallOption) error {
+	d, err := ZPKDefinitionOf(r)
+	if err != nil {
+		return err
+	}
+	return engine.Call(q, d, []*tensor.Tensor{a, b, c}, nil, opts...)
+}
+
+func zpkOperation() *op.Operation {
+	d := ZPKDefinition
+	variant := func(v *op.Values) (*def.Definition, error) {
+		r := def.Ring{P: v.Uint("p"), K: int(v.Int("k", 1, 63))}
+		if v.Err() != nil {
+			return d, v.Err()
+		}
+		chosen, err := ZPKDefinitionOf(r)
+		if err != nil {
+			v.Fail(err)
+			return d, err
+		}
+		return chosen, nil
+	}
+	o := &op.Operation{
+		Name: d.Name, Summary: "exact product of matrices of integers modulo p^k", Definitions: []*def.Definition{d},
+		Params: []op.Param{
+			{Name: "p", Default: fmt.Sprint(d.Ring.P), Help: "the prime p"},
+			{Name: "k", Default: fmt.Sprint(d.Ring.K), Help: "the exponent k; p^k is at most 2^63"},
+		},
+		Variant: func(v *op.Values) *def.Definition {
+			chosen, _ := variant(v)
+			return chosen
+		},
+		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
+			chosen, err := variant(v)
+			if err != nil {
+				return nil, err
+			}
+			return op.Eval(q, chosen, in, nil, opts...)
+		},
+		Patterns: zpkPatterns(),
+		Clauses:  op.ClausesOf(d, op.Interfaces(), op.Calculates(), op.Calculates(), op.Interfaces()),
+	}
+	for _, k := range []int{64, 1024} {
+		o.Data = append(o.Data, op.Data{
+			Name: fmt.Sprintf("wide, %d summed", k), Definition: d, Sizes: map[string]int{"M": 48, "N": 48, "K": k},
+			Values: map[string]op.Element{"A": wideIntegers(63), "B": wideIntegers(63)},
+		})
+	}
+	return o
+}
+
+// wideIntegers returns integers of either sign with up to the given number of bits. float32 has 24
+// digits of them; pattern any-bits has all.
+func wideIntegers(bits int) op.Element {
+	return func(g *gen.Generator, _, _ int) float32 { return g.Exponents(-1, bits) }
+}
+
+// zpkPatterns have the ends of int64, and multiples of powers of p, whose products are 0.
+func zpkPatterns() []op.Pattern {
+	d := ZPKDefinition
+	powers := func(most int) op.Element {
+		return func(g *gen.Generator, _, _ int) float32 {
+			v := float32(1 + g.Below(2))
+			for range g.Below(most + 1) {
+				v *= 3
+			}
+			return v
+		}
+	}
+	var list []op.Pattern
+	add := func(name string, left, right op.Element) {
+		list = append(list, op.Pattern{Name: name, Definition: d, Values: map[string]op.Element{"A": left, "B": right}})
+	}
+	add("least", func(*gen.Generator, int, int) float32 { return -0x1p63 }, wideIntegers(63))
+	add("minus-one", func(*gen.Generator, int, int) float32 { return -1 }, func(*gen.Generator, int, int) float32 { return -1 })
+	add("small-valuations", powers(8), powers(8))
+	add("large-valuations", powers(30), powers(30)) // beyond 3^15, a float32 rounds
+	add("wide-left", wideIntegers(63), func(g *gen.Generator, _, _ int) float32 { return float32(g.Below(3) - 1) })
+	return list
+}
