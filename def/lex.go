@@ -48,7 +48,7 @@ func (t token) errorf(format string, args ...any) *SyntaxError {
 }
 
 // marks lists the marks in the order in which they are tried: longer ones first.
-var marks = []string{"<=", ">=", "==", "!=", "<-", "<", ">", "=", "+", "-", "*", "/", "(", ")", "[", "]", "{", "}", ",", ":", "|"}
+var marks = []string{"<=", ">=", "==", "!=", "<-", "<", ">", "=", "+", "-", "*", "/", "(", ")", "[", "]", "{", "}", ",", ":", "|", "^"}
 
 // lexLine appends the tokens of one line of text, whose first byte is at column col.
 // A # begins a comment.

@@ -78,7 +78,7 @@ func (r Ring) rules(f *ContractionForm) (factors, results Rule, err error) {
 // text returns how a sum is taken.
 func (r Ring) text(factors num.DType) string {
 	if factors == num.I8 {
-		return fmt.Sprintf("in %s, in two's complement", r)
+		return fmt.Sprintf("in %s, as an int32", r)
 	}
 	return fmt.Sprintf("in %s, from 0 to %d^%d-1", r, r.P, r.K)
 }
