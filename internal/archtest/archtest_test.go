@@ -47,7 +47,7 @@ var rooms = []room{
 	{path: "def"},
 	{path: "fn"},
 	{path: "proofs", only: &claim{[]string{}, "proofs are text"}},
-	{path: "prove", only: &claim{[]string{"num", "num/ball", "internal/nearest", "def", "fn", "proofs"}, "a proof is made from the definition alone"}},
+	{path: "prove", only: &claim{[]string{"num", "num/ball", "num/zpk", "internal/nearest", "def", "fn", "proofs"}, "a proof is made from the definition alone"}},
 	{path: "reference"},
 	{path: "promise", only: &claim{[]string{"internal/nearest", "num", "num/ball", "num/zpk", "def"}, "a promise is a statement about a definition"}},
 	{path: "truth", mustNot: []ban{{"reference", "two judges that share code share mistakes"}}},
