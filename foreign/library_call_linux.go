@@ -23,7 +23,7 @@ type (
 		name             *byte
 		data             unsafe.Pointer
 		dtype, use, rank int32
-		reserved         int32
+		_                int32
 		shape, strides   *int64
 	}
 	cParam struct {
