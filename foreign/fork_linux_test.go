@@ -113,8 +113,8 @@ func inNursery(t *testing.T, role, how string) *Kernel {
 	return k
 }
 
-// TestNursery: kernels that a nursery forked are judged, and their ends are known, as those of
-// programs that were started.
+// TestNursery judges kernels in forked processes. Their crashes, exits and hangs are reported
+// like those of processes that were started.
 func TestNursery(t *testing.T) {
 	for _, c := range []struct {
 		role, how string

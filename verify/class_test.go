@@ -202,7 +202,7 @@ func TestSpecialValuesInOtherForms(t *testing.T) {
 			}
 			return 0
 		}), general, false},
-		// Every form agrees on these infinities; it is the clause that leaves NaN open.
+		// All forms give these infinities; the clause also admits NaN.
 		{"infinite is NaN", softmax.Operations[1], backward(func(y, dy, dot float32) float32 {
 			if math.IsInf(float64(dot), 0) {
 				return nan

@@ -89,11 +89,14 @@ func Lift[E any](r Arithmetic[E], f []E, root E) (E, error) {
 	if r.Valuation(value) == 0 {
 		return root, errors.New("f(root) is not 0 mod p, want a root mod p")
 	}
+	if _, err := r.Inverse(slope); err != nil {
+		return root, fmt.Errorf("f'(root): %w, want a simple root mod p", err)
+	}
 	x := root
 	for n := 1; n < r.Exponent(); n *= 2 {
-		inverse, err := r.Inverse(slope) // a unit at x if it is one at root
+		inverse, err := r.Inverse(slope)
 		if err != nil {
-			return root, fmt.Errorf("f'(root): %w, want a simple root mod p", err)
+			return root, err
 		}
 		x = r.Sub(x, r.Mul(value, inverse))
 		value, slope = Evaluate(r, f, x)
