@@ -12,7 +12,10 @@ import (
 	"tokitai/def"
 )
 
-var update = flag.Bool("update", false, "rewrite the contracts in package comments")
+var (
+	update = flag.Bool("update", false, "rewrite the contracts in package comments, and the outcomes of wrong kernels")
+	_      = flag.String("missing", "", "with -update: judge kernels whose names match this expression, at levels that have no outcome yet")
+)
 
 // Doc compares the contracts in a file's package comment with those of the definitions.
 // Each is a code block below a heading with the definition's name; other headings have more

@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"reflect"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -35,7 +36,8 @@ const fewest = 4
 //
 // The flag -update writes File anew, with the outcomes of levels up to that of the test. Those of
 // higher levels are kept where the kernel is the same, and so are those that there was no time for:
-// the test then fails, shortly before its -timeout, with what it had found by then written.
+// the test then fails, shortly before its -timeout, with what it had found by then written. With
+// -missing REGEXP besides, only kernels of such names are judged, at levels that File does not have.
 //
 // Peers returns plain kernels of rowwise definitions, made of given Parts, with which one of
 // today's checks compares.
@@ -168,7 +170,11 @@ func record(t *testing.T, wrong, right []Mutant, known *Found) {
 	list := slices.Concat(wrong, right)
 	for level := Smoke; level <= min(Full, Level(testlevel.Current())); level++ {
 		each(list, func(i int, m *Mutant) {
-			m.judge(ctx, t, p, level, i >= len(wrong), &outcomes[i])
+			o := &outcomes[i]
+			o.Subject = m.subject()
+			if !known.isLeft(o.Subject, level) {
+				m.judge(ctx, t, p, level, i >= len(wrong), o)
+			}
 		})
 	}
 	found := Found{outcomes[:len(wrong)], outcomes[len(wrong):]}
@@ -192,6 +198,21 @@ func record(t *testing.T, wrong, right []Mutant, known *Found) {
 	if err := found.write(); err != nil {
 		t.Error(err)
 	}
+}
+
+// isLeft reports whether the outcome of a kernel at a level is left as File has it: the flag -missing
+// leaves all that there are, and all kernels that it does not name.
+func (f *Found) isLeft(s Subject, at Level) bool {
+	names := flag.Lookup("missing")
+	if names == nil || names.Value.String() == "" {
+		return false
+	}
+	o := f.of(s)
+	if o == nil || o.Subject != s {
+		return false
+	}
+	isKnown := map[Level]bool{Smoke: o.Smoke != nil, Quick: o.Quick != nil, Full: o.Full != nil}[at]
+	return isKnown || !regexp.MustCompile(names.Value.String()).MatchString(s.Name)
 }
 
 // timeToWrite is how long before its deadline a test stops to judge.
@@ -226,7 +247,6 @@ func (m *Mutant) judge(ctx context.Context, t *testing.T, p *Practitioner, level
 		o.Full = at(Full, m.Lowering, true, "")
 		return
 	}
-	o.Subject = m.subject()
 	if o.Smoke = at(Smoke, m.Lowering, isRight, ""); o.Smoke == nil {
 		return
 	}
