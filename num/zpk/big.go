@@ -5,10 +5,13 @@ import (
 	"math/big"
 )
 
-// maxBits limits p^k of a Big: beyond it, a mistyped exponent would take all memory.
-const maxBits = 1 << 20
+// Limits of a Big: beyond them, a mistyped exponent would take all memory, and the test of p hours.
+const (
+	maxBits      = 1 << 20 // of p^k
+	maxPrimeBits = 1 << 13 // of p
+)
 
-// Big is Z/p^k for any p^k of up to 2^20 bits. Its elements are *big.Int from 0 to p^k-1; no
+// Big is Z/p^k for p of up to 2^13 bits and p^k of up to 2^20 bits. Its elements are *big.Int from 0 to p^k-1; no
 // method changes its operands. It implements Arithmetic and is safe for concurrent use.
 type Big struct {
 	p, q *big.Int
@@ -20,14 +23,23 @@ type Big struct {
 // Selfridge and Wagstaff.
 func NewBig(p *big.Int, k int) (*Big, error) {
 	switch {
-	case p == nil || p.Sign() <= 0 || !p.ProbablyPrime(20):
+	case p == nil || p.Sign() <= 0:
+		return nil, fmt.Errorf("p = %v %w", p, ErrNotPrime)
+	case p.BitLen() > maxPrimeBits:
+		return nil, fmt.Errorf("p %w: it has %d bits, want at most 2^13", ErrTooLarge, p.BitLen())
+	case !p.ProbablyPrime(20):
 		return nil, fmt.Errorf("p = %v %w", p, ErrNotPrime)
 	case k < 1:
 		return nil, fmt.Errorf("k = %d, want at least 1", k)
-	case k > maxBits || p.BitLen()*k > maxBits:
+	}
+	b := &Big{p: new(big.Int).Set(p), k: k}
+	if k <= maxBits && (p.BitLen()-1)*k < maxBits { // otherwise p^k, which is at least 2^((bits-1)·k), is too large
+		b.q = new(big.Int).Exp(p, big.NewInt(int64(k)), nil)
+	}
+	if b.q == nil || b.q.BitLen() > maxBits {
 		return nil, fmt.Errorf("%v^%d %w: it has more than 2^20 bits", p, k, ErrTooLarge)
 	}
-	return &Big{p: new(big.Int).Set(p), q: new(big.Int).Exp(p, big.NewInt(int64(k)), nil), k: k}, nil
+	return b, nil
 }
 
 func (b *Big) String() string { return fmt.Sprintf("Z/%v^%d", b.p, b.k) }

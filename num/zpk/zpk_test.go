@@ -142,6 +142,15 @@ func TestRefused(t *testing.T) {
 	if _, err := zpk.NewBig(big.NewInt(3), 1<<30); !errors.Is(err, zpk.ErrTooLarge) {
 		t.Errorf("3^2^30: got %v", err)
 	}
+	if _, err := zpk.NewBig(big.NewInt(2), 1<<20-1); err != nil { // the largest power of 2
+		t.Errorf("2^(2^20-1): got %v", err)
+	}
+	if _, err := zpk.NewBig(big.NewInt(2), 1<<20); !errors.Is(err, zpk.ErrTooLarge) {
+		t.Errorf("2^2^20: got %v", err)
+	}
+	if _, err := zpk.NewBig(new(big.Int).Lsh(big.NewInt(1), 1<<20), 1); !errors.Is(err, zpk.ErrTooLarge) {
+		t.Errorf("p = 2^2^20: got %v", err)
+	}
 	if _, err := word(t, 3, 2).Div(1, 6); !errors.Is(err, zpk.ErrNotUnit) {
 		t.Errorf("1/6 mod 9: got %v", err)
 	}
