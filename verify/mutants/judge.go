@@ -235,7 +235,7 @@ func (m *Mutant) judge(ctx context.Context, t *testing.T, p *Practitioner, level
 		}
 		j := &Judged{r.Report.Verdict, r.RejectedBy()}
 		if !m.isExpected(j.Verdict, level, isRight) {
-			t.Errorf("%s (%s): %s%s at level %s: %s", m.Name, m.Fault, j.Verdict, how, level, j)
+			t.Errorf("%s (%s): %s%s at level %s: %s", m.Name, m.Fault, j.Verdict, how, level, cmp.Or(r.Report.Reason, j.String()))
 		}
 		return j
 	}
