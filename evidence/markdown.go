@@ -307,12 +307,7 @@ func (x *Index) Markdown() string {
 	var p page
 	p.line("# Evidence")
 	p.line("")
-	c := x.Counts
-	undecided := ""
-	if c.Undecided > 0 {
-		undecided = fmt.Sprintf(" %d undecided,", c.Undecided)
-	}
-	p.line("%s: %d accepted, %d rejected, %d inadmissible, %d interrupted,%s %d skipped.", count(int64(x.Totals.Reports), "report"), c.Accepted, c.Rejected, c.Inadmissible, c.Interrupted, undecided, c.Skipped)
+	p.line("%s: %s.", count(int64(x.Totals.Reports), "report"), x.Counts)
 	p.line("%s, %s compared, %s.", count(int64(x.Totals.Cases), "case"), count(x.Totals.Elements, "output"), count(x.Totals.Mismatches, "mismatch"))
 	p.line("")
 	var rows [][]string

@@ -93,7 +93,7 @@ type Allowance struct {
 // terms checks what was promised, and what became of it.
 func (f *faults) terms(r *Report) {
 	if r.Promise == "" {
-		f.unless(r.Verdict != Undecided || isCutShort(r), "verdict is %s, but promise is empty", r.Verdict)
+		f.unless(r.Verdict != Undecided, "verdict is %s, but promise is empty", r.Verdict)
 		return
 	}
 	oneOf(f, "promise", r.Promise, Promises)
@@ -111,7 +111,7 @@ func (f *faults) terms(r *Report) {
 		f.unless(r.Verdict != Accepted || d.Known == 0 || d.Share >= d.Needed, "accepted, but decided[%d].share is %v, less than %v", i, d.Share, d.Needed)
 	}
 	isShort := slices.ContainsFunc(r.Decided, func(d Decided) bool { return d.Known > 0 && d.Share < d.Needed || d.Known == 0 || d.OfThem == 0 })
-	f.unless(r.Verdict != Undecided || isShort || isCutShort(r), "verdict is undecided, but enough outputs are decided")
+	f.unless(r.Verdict != Undecided || isShort, "verdict is undecided, but enough outputs are decided")
 	for i, h := range r.Heights {
 		f.unless(h.LeastLength <= h.MostLength && h.Height < max(h.MostLength, 1) && h.Share <= 1, "heights[%d]: height %d of lengths %d to %d, share %v", i, h.Height, h.LeastLength, h.MostLength, h.Share)
 	}

@@ -51,7 +51,10 @@
 // Start with [Report].
 package evidence
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Verdict is the result of a verification.
 type Verdict string
@@ -61,12 +64,13 @@ const (
 	Rejected     Verdict = "rejected"
 	Inadmissible Verdict = "inadmissible" // undecided: it did not compile, returned an error or hung, or nothing was compared
 	Interrupted  Verdict = "interrupted"  // undecided: the verification was stopped before everything was checked
-	Undecided    Verdict = "undecided"    // nothing failed, but too many outputs have sets too large to say anything, or too few cases were run
+	Undecided    Verdict = "undecided"    // nothing failed, but too many outputs have sets too large to say anything
+	Unfinished   Verdict = "unfinished"   // nothing failed, but a budget was spent before all cases of level smoke were done
 	Skipped      Verdict = "skipped"
 )
 
 // Verdicts lists all verdicts, in the order of an index's counts.
-var Verdicts = []Verdict{Accepted, Rejected, Inadmissible, Interrupted, Undecided, Skipped}
+var Verdicts = []Verdict{Accepted, Rejected, Inadmissible, Interrupted, Undecided, Unfinished, Skipped}
 
 // TierName names a kind of check.
 type TierName string
@@ -373,7 +377,20 @@ type VerdictCounts struct {
 	Inadmissible int `json:"inadmissible"`
 	Interrupted  int `json:"interrupted"`
 	Undecided    int `json:"undecided,omitempty"`
+	Unfinished   int `json:"unfinished,omitempty"`
 	Skipped      int `json:"skipped"`
+}
+
+// String lists the counts. Verdicts that few runs can have are left out if there are none.
+func (c VerdictCounts) String() string {
+	text := fmt.Sprintf("%d accepted, %d rejected, %d inadmissible, %d interrupted,", c.Accepted, c.Rejected, c.Inadmissible, c.Interrupted)
+	if c.Undecided > 0 {
+		text += fmt.Sprintf(" %d undecided,", c.Undecided)
+	}
+	if c.Unfinished > 0 {
+		text += fmt.Sprintf(" %d unfinished,", c.Unfinished)
+	}
+	return text + fmt.Sprintf(" %d skipped", c.Skipped)
 }
 
 // Totals are sums over all reports.

@@ -160,7 +160,7 @@ func samples() map[string]*Report {
 	inStable(stable)
 	inBounded(undecided)
 	inUndecided(undecided)
-	hurried.Lowering, hurried.Verdict, hurried.Reason, hurried.Evidence = "softmax.forward/cpu.slow", Undecided, "the budget of 1s was spent after 2 of the 30 cases of level smoke", nil
+	hurried.Lowering, hurried.Verdict, hurried.Reason, hurried.Evidence = "softmax.forward/cpu.slow", Unfinished, "no fault in 2 of the 30 cases of level smoke; the budget of 1s was spent", nil
 	hurried.Unchecked = &Unchecked{Cases: 100, Smoke: 28, BudgetSeconds: 1}
 	all := map[string]*Report{
 		"accepted": accepted, "rejected": rejected, "inadmissible": inadmissible, "skipped": skipped, "bounded": bounded, "stable": stable, "undecided": undecided, "hurried": hurried,
@@ -308,7 +308,7 @@ var damages = []damage{
 	{"more of smoke undone than undone", "hurried", func(r *Report) { r.Unchecked.Cases = 27 }, "no more of level smoke"},
 	{"no budget", "stable", func(r *Report) { r.Unchecked.BudgetSeconds = 0 }, "unchecked.budget_seconds is 0"},
 	{"accepted without all of smoke", "stable", func(r *Report) { r.Unchecked.Smoke = 1 }, "1 cases of level smoke were not run"},
-	{"undecided with all of smoke", "hurried", func(r *Report) { r.Unchecked.Smoke = 0 }, "promise is empty"},
+	{"unfinished with all of smoke", "hurried", func(r *Report) { r.Unchecked.Smoke = 0 }, "verdict is unfinished, but unchecked has no cases of level smoke"},
 	{"height above its sum", "stable", func(r *Report) { r.Heights[0].Height = 8 }, "heights[0]"},
 	{"departure without a clause", "stable", func(r *Report) { r.Clauses[0].Clause = "" }, "clauses[0]"},
 	{"allowance without a text", "stable", func(r *Report) { r.Allowances[0].Text = "" }, "allowances[0].text"},

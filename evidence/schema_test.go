@@ -102,7 +102,7 @@ var arithmetic = []string{
 	"said of a failure nothing", "model is no candidate", "candidate twice", "candidate with other counts",
 	"said of algorithms nothing", "said of heights nothing",
 	"promise of another contract", "honest although rejected", "accurate beyond the promise", "inaccurate without an error", "allclose half measured",
-	"more decided than known", "accepted with too little decided", "undecided with enough decided", "undecided without a promise", "more of smoke undone than undone", "undecided with all of smoke", "height above its sum",
+	"more decided than known", "accepted with too little decided", "undecided with enough decided", "undecided without a promise", "more of smoke undone than undone", "unfinished with all of smoke", "height above its sum",
 	"algorithms of a lowering with bits", "algorithm twice", "algorithm with more bits than outputs", "algorithm whose other cases are not listed",
 	"algorithm with other bits of no known case", "algorithms of more cases than there are",
 	"no time",   // year 1 is a time
@@ -154,7 +154,7 @@ func TestSchemaFindsDamagedJSON(t *testing.T) {
 		}
 		optional := []string{"note", "program_sha256", "candidates", "algorithms", "when", "where", "terms", "clause", "unchecked", "histogram", "set_undefined", "own", "maps", "row_axis", "col_axis", "is_part"}
 		isTerm := func(path, key string) bool {
-			return key == "undecided" && strings.HasSuffix(path, ".counts") ||
+			return (key == "undecided" || key == "unfinished") && strings.HasSuffix(path, ".counts") ||
 				slices.Contains([]string{"report", "run.results[]", "report.obtained"}, path) && slices.Contains(fieldsOf(reflect.TypeFor[Terms]()), key)
 		}
 		objects(root, name, func(path string, object map[string]any) {

@@ -31,12 +31,10 @@ func were(cases int) string {
 	return Integer(int64(cases)) + " cases were"
 }
 
-// isCutShort reports whether a budget was spent before all cases of level smoke were done.
-func isCutShort(r *Report) bool { return r.Unchecked != nil && r.Unchecked.Smoke > 0 }
-
 // unchecked checks what was left undone.
 func (f *faults) unchecked(r *Report) {
 	u := r.Unchecked
+	f.unless(r.Verdict != Unfinished || u != nil && u.Smoke > 0, "verdict is unfinished, but unchecked has no cases of level smoke")
 	if u == nil {
 		return
 	}

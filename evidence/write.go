@@ -63,6 +63,8 @@ func indexOf(reports []*Report, names, sha256 []string) *Index {
 			x.Counts.Interrupted++
 		case Undecided:
 			x.Counts.Undecided++
+		case Unfinished:
+			x.Counts.Unfinished++
 		case Skipped:
 			x.Counts.Skipped++
 		}

@@ -80,15 +80,16 @@ func (s *verification) unchecked() *evidence.Unchecked {
 	return &evidence.Unchecked{Cases: s.total - over, Smoke: max(s.smoke-over, 0), BudgetSeconds: s.o.Budget.Seconds()}
 }
 
-// overBudget returns why a report under a budget decides nothing, or "".
+// overBudget returns how far a verification came whose budget was too small for level smoke, or
+// "".
 func (s *verification) overBudget(r *evidence.Report) string {
 	u := r.Unchecked
 	if u == nil || u.Smoke == 0 {
 		return ""
 	}
-	reason := fmt.Sprintf("the budget of %v was spent after %d of the %d cases of level smoke, all of which accepted needs", s.o.Budget, s.smoke-u.Smoke, s.smoke)
+	reason := fmt.Sprintf("no fault in %d of the %d cases of level smoke; the budget of %v was spent", s.smoke-u.Smoke, s.smoke, s.o.Budget)
 	if s.waitedFor != "" {
-		reason += fmt.Sprintf("; it ended in case %s", s.waitedFor)
+		reason += fmt.Sprintf(" in case %s", s.waitedFor)
 	}
 	return reason
 }

@@ -68,7 +68,7 @@ func (r *CallReport) Reports() []*evidence.Report {
 // Verdict returns the worst of the reports' verdicts: rejected, then inadmissible, then
 // interrupted, then undecided, then accepted; skipped if nothing ran.
 func (r *CallReport) Verdict() evidence.Verdict {
-	order := []evidence.Verdict{evidence.Skipped, evidence.Accepted, evidence.Undecided, evidence.Interrupted, evidence.Inadmissible, evidence.Rejected}
+	order := []evidence.Verdict{evidence.Skipped, evidence.Accepted, evidence.Unfinished, evidence.Undecided, evidence.Interrupted, evidence.Inadmissible, evidence.Rejected}
 	worst := 0
 	for _, p := range r.Reports() {
 		worst = max(worst, slices.Index(order, p.Verdict))

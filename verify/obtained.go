@@ -47,7 +47,7 @@ var obtained = map[string]string{
 	"speed":             "measured after the verification, and set then",
 	"scope":             "as it was asked for",
 	"properties":        "counted check by check: outputs of further runs compared with those of the first, bit for bit; which outputs depend on one row alone is derived from the definition",
-	"verdict":           "rejected if a tier failed; inadmissible if the kernel could not be run to the end; interrupted if the verification was ended before; undecided if of some output fewer elements are decided than accepted needs, or if a budget left cases of level smoke undone; else accepted",
+	"verdict":           "rejected if a tier failed; inadmissible if the kernel could not be run to the end; interrupted if the verification was ended before; undecided if of some output fewer elements are decided than accepted needs; unfinished if a budget left cases of level smoke undone; else accepted",
 	"reason":            "the first failure in its smallest form, or why nothing was decided",
 	"seconds":           "the host's monotonic clock; after a resumption, of what was left to do",
 	"formats":           "the choices that the definition allows for dtype",

@@ -377,7 +377,7 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 	case s.unsuited > 0 && len(s.done) == 0:
 		r.Verdict, r.Reason = evidence.Skipped, s.whyUnsuited.Error()
 	case s.overBudget(r) != "":
-		r.Verdict, r.Reason = evidence.Undecided, s.overBudget(r)
+		r.Verdict, r.Reason = evidence.Unfinished, s.overBudget(r)
 	case r.Elements == 0:
 		r.Verdict, r.Reason = evidence.Inadmissible, "nothing was compared"
 	case s.refused.reason(s) != "":

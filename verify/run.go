@@ -60,11 +60,14 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 	}
 }
 
-// hasEnough reports whether a failure has been found, and no further one is looked for: if the
-// first alone is wanted, or if what is left of a budget is better spent on studying it.
+// hasEnough reports whether no further failure is looked for: if the first alone is wanted, or if
+// what is left of a budget is better spent on studying it, or on other formats than one that the
+// kernel refuses in every case of level smoke.
 func (s *verification) hasEnough() bool {
 	isFailed := s.first != nil && !s.first.found.IsCause
-	return isFailed && (s.o.FirstFailure || s.o.Budget > 0 && len(s.done)+s.unsuited >= s.smoke)
+	isRefused := len(s.done) == 0 && s.first == nil
+	isOver := s.o.Budget > 0 && len(s.done)+s.unsuited >= s.smoke
+	return isFailed && s.o.FirstFailure || isOver && (isFailed || isRefused)
 }
 
 // passed tells the caller that a case is over.

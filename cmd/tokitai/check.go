@@ -125,22 +125,23 @@ that is wrong voids the times, and the exit code is 3. A program is timed from o
 way of the operands included, and beside that by the time that it states itself.
 
 With --budget, the cases of level smoke run first, and others until the time is spent.
-Accepted needs all cases of level smoke. The time begins when the kernel's first process
+Accepted needs all cases of level smoke; a kernel without a fault so far is unfinished, with
+the number of cases that were done. The time begins when the kernel's first process
 answers, and is divided among the formats: how long a program takes to start, and --bench,
 come on top of it.
 
 With --batch FOLDER, every file of a folder is a kernel: --exec 'python3 {}' runs it, with the
 file's path in the place of {}. Each kernel is judged by a process of its own, as many at a
 time as there are processors, all under one seed. A line is printed for each as it finishes;
-with --json, it is an object. The exit code is 3 if any is rejected, and 4 if none is but
-some are undecided. --out, --html and --bench are for one kernel.
+with --json, it is an object. The exit code is 3 if any is rejected, else 4 if any is
+undecided, else 5 if any is unfinished. --out, --html and --bench are for one kernel.
 
 Inputs are drawn from a seed that the kernel cannot know. The seed is printed and recorded;
 --seed repeats a run.
 
 The exit code is 0 if the kernel is accepted in every format that it takes, 3 if it is
-rejected, and 4 if it is not rejected but something is undecided: it ended in an error,
-crashed or hung, or refused shapes.`,
+rejected, 4 if it is not rejected but something is undecided: it ended in an error,
+crashed or hung, or refused shapes; and 5 if it is unfinished.`,
 		Example: `  tokitai check softmax.forward --exec "python3 softmax.py" --level smoke
   tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --json
   tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --invariance

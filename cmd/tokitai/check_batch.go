@@ -28,6 +28,8 @@ type batchResult struct {
 	Reason  string             `json:"reason"`
 	Seconds float64            `json:"seconds"`
 	Results []evidence.Summary `json:"results"` // by definition and format
+
+	Failures []evidence.RunFailure `json:"failures"` // of results that are rejected
 }
 
 // runBatch judges every file of a folder. In the flag that names the kernel, {} stands for its
@@ -97,7 +99,7 @@ func (f *checkFlags) runBatch(c *cobra.Command, way *kernelWay) error {
 					for _, s := range r.Results {
 						cases += s.Cases
 					}
-					fmt.Fprintf(w, "%-*s  %-12s  %7.1f  %8d  %s\n", width, name, r.Verdict, r.Seconds, cases, oneLine(r.Reason))
+					fmt.Fprintf(w, "%-*s  %-12s  %7.1f  %8d  %s\n", width, name, r.Verdict, r.Seconds, cases, oneLine(strings.Join(linesOf(r.Reason), "; ")))
 				}
 				flush(w)
 				mu.Unlock()
@@ -112,15 +114,22 @@ func (f *checkFlags) runBatch(c *cobra.Command, way *kernelWay) error {
 	}
 	close(next)
 	work.Wait()
-	accepted, rejected := counts[string(evidence.Accepted)], counts[string(evidence.Rejected)]
+	accepted, rejected, unfinished := counts[string(evidence.Accepted)], counts[string(evidence.Rejected)], counts[string(evidence.Unfinished)]
+	undecided := len(kernels) - accepted - rejected - unfinished
 	if !f.json {
-		fmt.Fprintf(w, "\n%d accepted, %d rejected, %d undecided: %s, seed %s\n", accepted, rejected, len(kernels)-accepted-rejected, counted(len(kernels), "kernel"), f.seed)
+		more := ""
+		if unfinished > 0 {
+			more = fmt.Sprintf(", %d unfinished", unfinished)
+		}
+		fmt.Fprintf(w, "\n%d accepted, %d rejected, %d undecided%s: %s, seed %s\n", accepted, rejected, undecided, more, counted(len(kernels), "kernel"), f.seed)
 	}
 	switch {
 	case rejected > 0:
 		return &verdictError{exitRejected, fmt.Errorf("%d of %d are rejected", rejected, len(kernels))}
-	case accepted < len(kernels):
-		return &verdictError{exitUndecided, fmt.Errorf("%d of %d are undecided", len(kernels)-accepted, len(kernels))}
+	case undecided > 0:
+		return &verdictError{exitUndecided, fmt.Errorf("%d of %d are undecided", undecided, len(kernels))}
+	case unfinished > 0:
+		return &verdictError{exitUnfinished, fmt.Errorf("%d of %d are unfinished: no fault, but the budget was too short for level smoke", unfinished, len(kernels))}
 	}
 	return nil
 }
@@ -134,7 +143,7 @@ func judgeAlone(c *cobra.Command, program string, args []string) batchResult {
 	child.WaitDelay = time.Second
 	began := time.Now()
 	err := child.Run()
-	r := batchResult{Verdict: string(evidence.Accepted), Results: []evidence.Summary{}, Seconds: time.Since(began).Seconds()}
+	r := batchResult{Verdict: string(evidence.Accepted), Results: []evidence.Summary{}, Failures: []evidence.RunFailure{}, Seconds: time.Since(began).Seconds()}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		r.Exit = exit.ExitCode()
 	} else if err != nil {
@@ -143,23 +152,49 @@ func judgeAlone(c *cobra.Command, program string, args []string) batchResult {
 	}
 	var run evidence.Run
 	if json.Unmarshal(out.Bytes(), &run) == nil {
-		r.Results = append(r.Results, run.Results...)
+		r.Results, r.Failures = append(r.Results, run.Results...), append(r.Failures, run.Failures...)
 	}
 	switch r.Exit {
 	case exitOK:
 		return r
 	case exitRejected:
 		r.Verdict = string(evidence.Rejected)
+	case exitUnfinished:
+		r.Verdict = string(evidence.Unfinished)
 	default:
 		r.Verdict = string(evidence.Undecided)
 	}
+	if len(r.Failures) > 0 {
+		r.Reason = failureInShort(&r.Failures[0])
+		return r
+	}
 	for _, s := range r.Results {
-		if s.Verdict != evidence.Accepted && (r.Exit != exitRejected || s.Verdict == evidence.Rejected) {
+		if s.Verdict != evidence.Accepted && (s.Verdict != evidence.Skipped || r.Exit == exitUndecided) {
 			r.Reason = cmp.Or(r.Reason, s.Reason)
 		}
 	}
-	r.Reason = cmp.Or(r.Reason, strings.TrimSpace(notes.String()))
+	said := strings.TrimPrefix(strings.TrimSpace(notes.String()), toolName+" check: ")
+	r.Reason = cmp.Or(r.Reason, strings.TrimSpace(strings.TrimSuffix(said, fmt.Sprintf("see '%s --help'", c.CommandPath()))))
 	return r
+}
+
+// failureInShort says in one line what is wrong, where, and in which case.
+func failureInShort(f *evidence.RunFailure) string {
+	text := f.DType + ": " + strings.TrimPrefix(f.Failure.Message, f.Lowering+": ")
+	if f.Failure.Got != "" {
+		text += fmt.Sprintf(": got %s, want %s", f.Failure.Got, f.Failure.Want)
+	}
+	return text + ", in case " + f.Failure.Case
+}
+
+// linesOf returns the lines of a text that have more than spaces.
+func linesOf(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // withoutFlags returns arguments without some flags and their values.

@@ -99,7 +99,7 @@ func (m *speedMeter) run(ctx context.Context) {
 // whyNotTimed says why the speed of a kernel means nothing; "" if it may be measured.
 func whyNotTimed(r *evidence.Report) string {
 	switch {
-	case r.Verdict == evidence.Accepted || r.Verdict == evidence.Undecided:
+	case r.Verdict == evidence.Accepted || r.Verdict == evidence.Undecided || r.Verdict == evidence.Unfinished:
 		return ""
 	case r.Verdict == evidence.Rejected && r.Honest == evidence.Yes:
 		return "" // its outputs are right, though not always the same

@@ -88,12 +88,7 @@ func (f *evidenceFlags) run(c *cobra.Command, dir string) error {
 	result := checkedEvidence{Folder: dir, Counts: index.Counts, Totals: index.Totals, Differ: []string{}}
 	w := c.OutOrStdout()
 	if !f.json {
-		n, undecided := index.Counts, ""
-		if n.Undecided > 0 {
-			undecided = fmt.Sprintf(" %d undecided,", n.Undecided)
-		}
-		fmt.Fprintf(w, "%s of %s %s: %d accepted, %d rejected, %d inadmissible, %d interrupted,%s %d skipped\n",
-			counted(index.Totals.Reports, "report"), index.Tool, index.Version, n.Accepted, n.Rejected, n.Inadmissible, n.Interrupted, undecided, n.Skipped)
+		fmt.Fprintf(w, "%s of %s %s: %s\n", counted(index.Totals.Reports, "report"), index.Tool, index.Version, index.Counts)
 		fmt.Fprintf(w, "%s, %s outputs compared, %s\n", counted(index.Totals.Cases, "case"), rounded(index.Totals.Elements), counted(int(index.Totals.Mismatches), "mismatch"))
 		fmt.Fprintf(w, "every file has the SHA-256 in the index, and every report is consistent\n")
 		flush(w)

@@ -144,6 +144,7 @@ Exit codes
   3  rejected: a kernel whose results are not those of its definition
   4  undecided: no such device, no kernel that passes its self-test, a kernel that
      ended in an error or hung, or an interrupt (SIGINT, SIGTERM)
+  5  unfinished: no fault so far, but --budget was too short for the cases of level smoke
 The command kernel has its own exit codes.
 
 An interrupt ends every command within a second. Results found by then are printed;
@@ -178,11 +179,12 @@ seconds.`,
 // The exit codes of every command. Go itself exits with 2 on a panic, so that no
 // verdict may be 2.
 const (
-	exitOK        = 0
-	exitFailed    = 1
-	exitWrongUse  = 2
-	exitRejected  = 3
-	exitUndecided = 4
+	exitOK         = 0
+	exitFailed     = 1
+	exitWrongUse   = 2
+	exitRejected   = 3
+	exitUndecided  = 4
+	exitUnfinished = 5
 )
 
 func exitCode(err error) int {

@@ -114,6 +114,8 @@ func (v *verification) print(w io.Writer, out string) {
 			fmt.Fprintf(w, "\n%s, %s: undecided\n", r.Report.Lowering, r.Report.DType)
 			fmt.Fprintf(w, "  reason  %s\n", oneLine(r.Report.Reason))
 			printReplay(w, r.Replay)
+		case r.Report.Verdict == evidence.Unfinished:
+			fmt.Fprintf(w, "\n%s, %s: %s\n", r.Report.Lowering, r.Report.DType, oneLine(r.Report.Reason))
 		}
 		if len(r.Shown) > 0 {
 			fmt.Fprintf(w, "\n%s, %s: %s seed=%d\n", r.Report.Lowering, r.Report.DType, v.options.Case, v.options.Seed)
@@ -255,13 +257,16 @@ func (v *verification) printCounts(w io.Writer) {
 		elements += r.Elements
 		mismatches += r.Mismatches
 	}
-	accepted, rejected, skipped := v.count(evidence.Accepted), v.count(evidence.Rejected), ""
+	accepted, rejected, others := v.count(evidence.Accepted), v.count(evidence.Rejected), ""
 	undecided := len(v.results) - accepted - rejected
-	if n := v.count(evidence.Skipped); n > 0 {
-		undecided, skipped = undecided-n, fmt.Sprintf(", %d skipped", n)
+	for _, verdict := range []evidence.Verdict{evidence.Unfinished, evidence.Skipped} {
+		if n := v.count(verdict); n > 0 {
+			undecided -= n
+			others += fmt.Sprintf(", %d %s", n, verdict)
+		}
 	}
 	fmt.Fprintf(w, "%d accepted, %d rejected, %d undecided%s: %s in %s\n",
-		accepted, rejected, undecided, skipped, counted(len(lowerings), "lowering"), counted(len(formats), "format"))
+		accepted, rejected, undecided, others, counted(len(lowerings), "lowering"), counted(len(formats), "format"))
 	fmt.Fprintf(w, "%s, %s outputs compared, %s, in %.1f s; level %s, seed %d, %s\n", counted(cases, "case"), rounded(elements),
 		counted(int(mismatches), "mismatch"), v.seconds, v.options.Level, v.options.Seed, v.options.Device)
 }

@@ -117,10 +117,11 @@ other file and no network.
 With --budget, the cases of level smoke run first, and the others in an order that the seed
 draws until the time is spent; several kernels or formats share it. What was not run is
 counted. A kernel is accepted only if all its cases of level smoke have run. Otherwise it is
-undecided, unless something failed.
+unfinished, unless something failed.
 
-The exit code is 0 if all are accepted, 3 if one is rejected, and 4 if none is rejected
-but something is undecided: a kernel that ended in an error or hung, or an interrupt.`,
+The exit code is 0 if all are accepted, 3 if one is rejected, 4 if none is rejected but
+something is undecided: a kernel that ended in an error or hung, or an interrupt; and 5 if
+something is unfinished, and nothing worse.`,
 		Example: `  tokitai verify softmax --level smoke
   tokitai verify gelu.forward --dtype f16 --level smoke --out evidence/gelu
   tokitai verify gemm.forward.accumulate --lowering cpu.packed --level smoke --json

@@ -117,8 +117,8 @@ func (v *verification) verdict() error {
 			return &verdictError{exitRejected, fmt.Errorf("%s, %s: wrong while it was timed", r.Lowering, r.DType)}
 		}
 	}
-	accepted := v.count(evidence.Accepted)
-	if accepted > 0 { // what the device cannot run is no question there
+	accepted, unfinished := v.count(evidence.Accepted), v.count(evidence.Unfinished)
+	if accepted+unfinished > 0 { // what the device cannot run is no question there
 		n -= v.count(evidence.Skipped)
 	}
 	switch {
@@ -126,8 +126,10 @@ func (v *verification) verdict() error {
 		return nil
 	case v.isInterrupted:
 		return &verdictError{exitUndecided, fmt.Errorf("interrupted: %d of %d were fully verified", accepted, n)}
+	case accepted+unfinished == n:
+		return &verdictError{exitUnfinished, fmt.Errorf("%d of %d are unfinished: no fault, but the budget was too short for level smoke", unfinished, n)}
 	}
-	return &verdictError{exitUndecided, fmt.Errorf("%d of %d are undecided", n-accepted, n)}
+	return &verdictError{exitUndecided, fmt.Errorf("%d of %d are undecided", n-accepted-unfinished, n)}
 }
 
 // verifyProgress is the progress of all targets.

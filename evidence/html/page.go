@@ -36,6 +36,7 @@ var verdicts = map[evidence.Verdict]verdict{
 	evidence.Inadmissible: {"inadmissible", "fair", "!"},
 	evidence.Interrupted:  {"interrupted", "fair", "…"},
 	evidence.Undecided:    {"undecided", "fair", "?"},
+	evidence.Unfinished:   {"unfinished", "fair", "…"},
 	evidence.Skipped:      {"skipped", "none", "–"},
 }
 
@@ -46,6 +47,7 @@ var verdictMeanings = map[evidence.Verdict]string{
 	evidence.Inadmissible: "it did not compile, ended in an error or hung",
 	evidence.Interrupted:  "stopped before everything was checked",
 	evidence.Undecided:    "nothing failed, but too little was decided",
+	evidence.Unfinished:   "nothing failed, but the budget was too small for level smoke",
 	evidence.Skipped:      "the device cannot run it",
 }
 
@@ -234,7 +236,7 @@ func (d *document) group(targets []*target) {
 		verdicts []evidence.Verdict
 	}{
 		{"Rejected", []evidence.Verdict{evidence.Rejected}},
-		{"Undecided", []evidence.Verdict{evidence.Inadmissible, evidence.Interrupted, evidence.Undecided}},
+		{"Undecided", []evidence.Verdict{evidence.Inadmissible, evidence.Interrupted, evidence.Undecided, evidence.Unfinished}},
 		{"Accepted", []evidence.Verdict{evidence.Accepted}},
 	} {
 		list := slices.DeleteFunc(slices.Clone(targets), func(t *target) bool { return !slices.Contains(g.verdicts, t.Report.Verdict) })

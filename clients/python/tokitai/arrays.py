@@ -11,6 +11,7 @@ import importlib
 import math
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from tokitai_client import DTYPES, Placed, Tensor
@@ -127,10 +128,16 @@ def _narrowed(name: str, array: Any) -> Any:
     return array.astype("int32")
 
 
+@lru_cache(maxsize=None)
+def numpy_name(dtype: Any) -> str:
+    """Returns the name of a dtype of NumPy, which takes NumPy long to find."""
+    return dtype.name
+
+
 def _from_numpy(array: Any, name: str, is_wide: bool = False) -> Tensor:
-    if array.dtype.name == "int64" and not is_wide:
+    if numpy_name(array.dtype) == "int64" and not is_wide:
         array = _narrowed(name, array)
-    dtype = _DTYPES.get(array.dtype.name)
+    dtype = _DTYPES.get(numpy_name(array.dtype))
     if dtype is None:
         raise _refused(name, array.dtype.name)
     if array.dtype.byteorder == ">":
@@ -138,6 +145,15 @@ def _from_numpy(array: Any, name: str, is_wide: bool = False) -> Tensor:
     return Tensor(dtype, array.shape, array.tobytes())
 
 
+def load_small_formats() -> None:
+    """Imports the formats that NumPy has not, if they are installed."""
+    try:
+        importlib.import_module("ml_dtypes")
+    except ImportError:
+        pass
+
+
+@lru_cache(maxsize=None)
 def _numpy_dtype(dtype: str) -> Any:
     numpy = load("numpy")
     if dtype in ("bf16", "e4m3", "e5m2"):

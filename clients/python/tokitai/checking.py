@@ -17,7 +17,7 @@ from .calling import Absent, Wrong, name_of
 from .report import ACCEPTED, REJECTED, Report, load
 
 NAME = "tokitai check: "
-JUDGED = (0, 3, 4)  # exit codes of a check that came to an end: accepted, rejected, undecided
+JUDGED = (0, 3, 4, 5)  # exit codes of a check that came to an end: accepted, rejected, undecided, unfinished
 
 Functions = Union[Callable, Mapping[str, Callable]]
 Texts = Union[str, Iterable[str], None]

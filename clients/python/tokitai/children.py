@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import selectors
 import signal
@@ -51,6 +52,7 @@ class Children:
     def fork(self, served: hosting.Served, status: socket.socket, descriptors: Sequence[int], seed: int, leave: Callable[[], None]) -> int:
         """Starts a child that serves callables on the socket, output and errors that descriptors has, and returns its number.
         leave is called in the child, which has no use for what its parent listens to."""
+        gc.freeze()  # what the child never frees need not be copied when it collects garbage
         fault = os.memfd_create("fault")
         sys.stdout.flush()
         sys.stderr.flush()

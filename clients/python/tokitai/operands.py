@@ -271,13 +271,16 @@ class NumPy(Library):
     def make(self, data: bytearray, place: Layout, tensor: Tensor) -> Tuple[Any, Callable[[], bytes]]:
         numpy = self.numpy
         spare = numpy.empty(len(data) + ALIGNMENT, numpy.uint8)
-        skip = -spare.ctypes.data % ALIGNMENT
+        skip = -spare.__array_interface__["data"][0] % ALIGNMENT
         block = spare[skip : skip + len(data)]
         block[:] = numpy.frombuffer(data, numpy.uint8)
         size = DTYPES[tensor.dtype].size
         strides = [s * size for s in place.strides(tensor.shape)]
         view = numpy.ndarray(tensor.shape, arrays._numpy_dtype(tensor.dtype), block, place.first * size, strides)
         return view, block.tobytes
+
+    def described(self, value: Any) -> Tuple[str, str]:
+        return arrays.numpy_name(value.dtype), self.device
 
     def is_array(self, value: Any) -> bool:
         return isinstance(value, (self.numpy.ndarray, self.numpy.generic))

@@ -7,6 +7,7 @@ import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
+UNFINISHED = "unfinished"  # no fault, but a budget was too short
 WORDS = 92  # characters of a line before it is shortened
 INPUTS_SHOWN = 6
 
@@ -60,7 +61,7 @@ class Report:
     @classmethod
     def joined(cls, reports: Sequence["Report"]) -> "Report":
         """Returns several reports as one. The first that is not accepted says how to replay."""
-        worst = next((r for v in (REJECTED, UNDECIDED) for r in reports if r.verdict == v), reports[0])
+        worst = next((r for v in (REJECTED, UNDECIDED, UNFINISHED) for r in reports if r.verdict == v), reports[0])
         whole = cls([x for r in reports for x in r.results], worst.kernel, worst.process, [n for r in reports for n in r.notes])
         whole.call, whole.is_repeatable = worst.call, worst.is_repeatable
         return whole
@@ -70,7 +71,9 @@ class Report:
         verdicts = {r["verdict"] for r in self.results}
         if REJECTED in verdicts:
             return REJECTED
-        return ACCEPTED if verdicts == {ACCEPTED} else UNDECIDED
+        if verdicts == {ACCEPTED}:
+            return ACCEPTED
+        return UNFINISHED if verdicts and verdicts <= {ACCEPTED, UNFINISHED} else UNDECIDED
 
     @property
     def accepted(self) -> bool:
