@@ -168,7 +168,7 @@ func (f *faults) cases(r *Report) {
 		f.unless(r.DigestSHA256 == want, "digest_sha256 is %q, want %s, that of case_list", r.DigestSHA256, want)
 	}
 	f.unless(r.Coverage.Judged <= r.Coverage.Produced, "coverage: %d judged of %d produced", r.Coverage.Judged, r.Coverage.Produced)
-	f.unless(r.Coverage.Compiled <= r.Coverage.Judged, "coverage: %d of %d judged by compiled answers", r.Coverage.Compiled, r.Coverage.Judged)
+	f.unless(r.Coverage.Compiled+r.Coverage.Freivalds <= r.Coverage.Judged, "coverage: %d of %d judged by compiled answers, and %d by Freivalds' check", r.Coverage.Compiled, r.Coverage.Judged, r.Coverage.Freivalds)
 }
 
 // algorithms checks what a vendor's library chose.
@@ -258,7 +258,7 @@ func (f *faults) verdict(r *Report) {
 	case Accepted:
 		f.unless(r.Elements > 0, "accepted, but no output was compared")
 		f.unless((r.Coverage.Produced > 0 || r.Scope == ScopeInvariance) && r.Coverage.Judged == r.Coverage.Produced, "accepted, but %d judged of %d produced", r.Coverage.Judged, r.Coverage.Produced)
-		f.unless(16*(r.Coverage.Judged-r.Coverage.Compiled) >= r.Coverage.Judged, "accepted, but %d of %d judged by compiled answers alone, want at most 15 in 16", r.Coverage.Compiled, r.Coverage.Judged)
+		f.unless(16*(r.Coverage.Judged-r.Coverage.Freivalds-r.Coverage.Compiled) >= r.Coverage.Judged-r.Coverage.Freivalds, "accepted, but %d of %d judged by compiled answers alone, want at most 15 in 16", r.Coverage.Compiled, r.Coverage.Judged)
 		f.unless(len(r.Evidence) > 0, "accepted, but evidence is empty")
 	case Skipped:
 		f.unless(r.Cases == 0, "skipped, but there are %d cases", r.Cases)

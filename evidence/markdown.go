@@ -172,7 +172,10 @@ func (p *page) checked(r *Report) {
 	c := r.Coverage
 	p.line("\nOf %s produced, %s judged, in %s.", count(c.Produced, "output"), Integer(c.Judged), count(c.Tiles, "tile"))
 	if c.Compiled > 0 {
-		p.line("The answers to %s of these were interpreted; the answers to %s come from compiled code for the CPU.", Integer(c.Judged-c.Compiled), Integer(c.Compiled))
+		p.line("The answers to %s of these were interpreted; the answers to %s come from compiled code for the CPU.", Integer(c.Judged-c.Freivalds-c.Compiled), Integer(c.Compiled))
+	}
+	if c.Freivalds > 0 {
+		p.line("%s of these were judged by Freivalds' check, which misses a wrong row with a probability of at most 2^-40.", Integer(c.Freivalds))
 	}
 	if text := r.LeftUndone(); text != "" {
 		p.line("%s.", capital(text))

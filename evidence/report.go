@@ -162,8 +162,12 @@ type Coverage struct {
 	Tiles    int64 `json:"tiles"`
 
 	// Compiled is how many of the judged outputs were compared with answers of compiled code
-	// for the CPU alone. The answers to all others were interpreted.
+	// for the CPU alone. The answers to the others were interpreted.
 	Compiled int64 `json:"compiled,omitempty"`
+
+	// Freivalds is how many of the judged outputs were judged by Freivalds' check, which misses a
+	// wrong row of a product with a probability of at most 2^-40.
+	Freivalds int64 `json:"freivalds,omitempty"`
 }
 
 // Tier is the result of one kind of check.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -208,7 +209,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	}
 	out := &outcome{after: after, operands: after.Arrays()}
 	breach := after.Breach(o.l.operands)
-	how := manner{withTruth: true, waived: o.report.Waive}
+	how := manner{withTruth: true, waived: o.report.Waive, withFreivalds: true, key: rand.Uint64()}
 	if tell := o.report.Progress; tell != nil {
 		how.progress = func(done, total int) { tell(d.Name, done, total) }
 	}
@@ -262,7 +263,7 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 	r.CaseList = []evidence.Case{listed}
 	r.Cases, r.Elements, r.Mismatches = 1, j.Elements, j.Mismatches
 	r.DigestSHA256 = evidence.DigestOf(r.CaseList)
-	r.Coverage = evidence.Coverage{Judged: j.Elements, Tiles: j.Tiles}
+	r.Coverage = evidence.Coverage{Judged: j.Elements, Tiles: j.Tiles, Freivalds: j.Freivalds}
 	for i, a := range o.l.inputs() {
 		if t.isJudged(i) {
 			r.Coverage.Produced += int64(a.Rows) * int64(a.Cols)
@@ -297,6 +298,9 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 	)
 	if o.report.IsGiven {
 		r.NonClaims = append(r.NonClaims, "nothing is said of who computed the outputs, or whether the same inputs give them again")
+	}
+	if j.Freivalds > 0 {
+		r.NonClaims = append(r.NonClaims, byFreivalds(j.Freivalds))
 	}
 	if hasIntOutputs(d) {
 		r.NonClaims = append(r.NonClaims, noULPs)

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -256,3 +257,26 @@ func ParamsOf(t *Target, variation int) []float64 {
 
 // DeclaredBy is what reports say that a target declares.
 func DeclaredBy(t *Target) string { return t.terms().Declared }
+
+// WrongRows runs Freivalds' check with a number of vectors, or with as many as it takes if that is 0.
+// isWorth says whether a verification would.
+func WrongRows(d *def.Definition, operands []num.Array, key uint64, vectors int) (wrong []bool, isWorth bool, err error) {
+	f, err := newFreivalds(d, operands, operands)
+	if f == nil || err != nil {
+		return nil, false, err
+	}
+	f.draw(key, cmp.Or(vectors, vectorsFor(d.Ring.P)))
+	wrong, err = f.wrongRows(context.Background())
+	return wrong, f.isWorth(), err
+}
+
+// SetLeastProduct sets from how many multiply-adds on Freivalds' check judges, and returns what
+// restores it.
+func SetLeastProduct(n int) (restore func()) {
+	old := leastProduct
+	leastProduct = n
+	return func() { leastProduct = old }
+}
+
+// VectorsFor returns how many vectors Freivalds' check takes.
+func VectorsFor(p uint64) int { return vectorsFor(p) }

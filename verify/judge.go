@@ -59,10 +59,11 @@ type judgement struct {
 	Accuracy accuracy `json:"accuracy"`
 	Own      accuracy `json:"own"` // of the answer, beside a bounded kernel's
 
-	Tiles    int64 `json:"tiles"`
-	Compiled int64 `json:"compiled,omitempty"` // elements whose answer was not interpreted
-	first    *finding
-	wrong    []trial.Place // the elements that are not admissible
+	Tiles     int64 `json:"tiles"`
+	Compiled  int64 `json:"compiled,omitempty"`  // elements whose answer was not interpreted
+	Freivalds int64 `json:"freivalds,omitempty"` // elements that Freivalds' check judged
+	first     *finding
+	wrong     []trial.Place // the elements that are not admissible
 }
 
 // add adds the judgement of another part; the earlier finding stays first.
@@ -84,6 +85,7 @@ func (j *judgement) add(k *judgement) {
 	j.Accuracy.add(&k.Accuracy)
 	j.Tiles += k.Tiles
 	j.Compiled += k.Compiled
+	j.Freivalds += k.Freivalds
 	if j.first == nil || k.first != nil && k.first.isWorse(j.first) {
 		j.first = k.first
 	}
@@ -129,7 +131,9 @@ type manner struct {
 
 	compiled *compiled // computes answers; nil if all are interpreted
 	withAll  bool      // the case is interpreted as a whole nevertheless
-	key      uint64    // draws outputs that are interpreted
+	key      uint64    // draws outputs that are interpreted, and the vectors of Freivalds' check
+
+	withFreivalds bool // of large products in a ring
 
 	progress func(done, total int) // is told of tiles, from several goroutines; may be nil
 }
@@ -147,6 +151,10 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 	if answer, judged := l.question.answered(); judged != nil && isWhole && !t.Lowering.IsBounded && out.after.Difference(answer) == nil {
 		return new(*judged), nil
 	}
+	product, wrong, err := t.judgeProduct(ctx, inputs, out.operands, m)
+	if err != nil {
+		return nil, err
+	}
 	found, errs := make([]*judgement, len(tiles)), make([]error, len(tiles))
 	var group sync.WaitGroup
 	var done atomic.Int64
@@ -156,8 +164,13 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 		group.Add(1)
 		go func() {
 			defer func() { <-slots; group.Done() }()
-			if errs[i] = ctx.Err(); errs[i] == nil {
-				found[i], errs[i] = t.judgeTile(ctx, l, inputs, out.operands, tiles[i], isWhole, m)
+			if errs[i] = ctx.Err(); errs[i] == nil && product != nil {
+				found[i] = rightTile(wrong, tiles[i].operands[outputOf(d)])
+			}
+			if errs[i] == nil && found[i] == nil {
+				if found[i], errs[i] = t.judgeTile(ctx, l, inputs, out.operands, tiles[i], isWhole, m); errs[i] == nil && product != nil {
+					errs[i] = product.checkTile(d, tiles[i].operands[outputOf(d)], found[i])
+				}
 			}
 			if m.progress != nil {
 				m.progress(int(done.Add(1)), len(tiles))

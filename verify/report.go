@@ -65,6 +65,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		}
 		r.Coverage.Judged += c.Found.Elements
 		r.Coverage.Compiled += c.Found.Compiled
+		r.Coverage.Freivalds += c.Found.Freivalds
 		addAlgorithm(r, &c)
 	}
 	r.Coverage.Tiles = total.Tiles
@@ -563,6 +564,9 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	}
 	if n := r.Coverage.Compiled; n > 0 {
 		nonClaims = append(nonClaims, fmt.Sprintf("the answers to %d outputs come from compiled code for the CPU, which was verified in the same run: they were not interpreted", n))
+	}
+	if n := r.Coverage.Freivalds; n > 0 {
+		nonClaims = append(nonClaims, byFreivalds(n))
 	}
 	for _, f := range s.faults {
 		nonClaims = append(nonClaims, "compiled code for the CPU was found wrong, and no answer comes from it: "+f)

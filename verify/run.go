@@ -311,6 +311,8 @@ func (s *verification) manner(x *trialRun) manner {
 	m := manner{withTruth: x.c.isAccuracy, withBig: s.o.Level >= Full, waived: s.o.Waive}
 	if s.mayCompile() {
 		m.compiled, m.withAll = s.compiledFor(s.bench.ctx, x.l.model()), s.whole[x.c]
+	}
+	if m.withFreivalds = s.t.Definition.Ring.IsExact() && !s.o.InterpretAll; m.withFreivalds || m.compiled != nil {
 		m.key = drawKey(s.o.Seed, x.l, x.base)
 	}
 	return m

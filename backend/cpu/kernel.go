@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"tokitai/def"
@@ -9,6 +10,7 @@ import (
 	"tokitai/engine"
 	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/integer"
 	"tokitai/lower/cpu/jit"
 	"tokitai/lower/cpu/machine"
 	"tokitai/lower/cpu/matmul"
@@ -59,7 +61,7 @@ type compiler struct {
 	class    func(d *def.Definition, c *lower.Call) int // nil if all calls run the same code
 	compile  func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error)
 	supports func(machine.Set) bool
-	factors  []num.DType // of contractions
+	factors  func(machine.Set) []num.DType // of contractions; nil for other kinds
 }
 
 var compilers = map[def.Kind]*compiler{
@@ -70,15 +72,31 @@ var compilers = map[def.Kind]*compiler{
 		},
 		anySet, nil,
 	},
-	def.KindContraction: alike(matmul.Compile, anySet, num.RealDTypes...),
-	def.KindGather:      alike(table.Compile, table.Supports),
-	def.KindScatterAdd:  alike(table.Compile, table.Supports),
+	def.KindContraction: alike(multiply, anySet, factors),
+	def.KindGather:      alike(table.Compile, table.Supports, nil),
+	def.KindScatterAdd:  alike(table.Compile, table.Supports, nil),
+}
+
+// multiply makes code for contractions: in binary32, or of i8 in Z/2^32.
+func multiply(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
+	if d.Ring.IsExact() {
+		return integer.Compile(d, dtypes, set)
+	}
+	return matmul.Compile(d, dtypes, set)
+}
+
+// factors lists the formats of factors that code for an instruction set multiplies.
+func factors(set machine.Set) []num.DType {
+	if integer.Supports(set) {
+		return append(slices.Clone(num.RealDTypes), num.I8)
+	}
+	return num.RealDTypes
 }
 
 func anySet(machine.Set) bool { return true }
 
 // alike returns a compiler whose code serves all calls.
-func alike(compile func(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error), supports func(machine.Set) bool, factors ...num.DType) *compiler {
+func alike(compile func(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error), supports func(machine.Set) bool, factors func(machine.Set) []num.DType) *compiler {
 	return &compiler{nil, func(d *def.Definition, dtypes []num.DType, _ int, set machine.Set) (lowercpu.Program, error) {
 		return compile(d, dtypes, set)
 	}, supports, factors}
@@ -87,12 +105,16 @@ func alike(compile func(d *def.Definition, dtypes []num.DType, set machine.Set) 
 // newGenerated returns the way of computing a kind of definition by code that is made for
 // an instruction set when it is first needed.
 func newGenerated(set machine.Set, c *compiler) *engine.Lowering {
-	return &engine.Lowering{
-		Name: Kind + "." + set.String(), Device: Kind, Class: c.class, ClassesOfSpeed: true, Factors: c.factors,
+	l := &engine.Lowering{
+		Name: Kind + "." + set.String(), Device: Kind, Class: c.class, ClassesOfSpeed: true,
 		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
 			return asKernel(c.compile(d, dtypes, class, set))
 		},
 	}
+	if c.factors != nil {
+		l.Factors = c.factors(set)
+	}
+	return l
 }
 
 // asKernel returns a program as a kernel.

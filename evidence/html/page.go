@@ -435,7 +435,10 @@ func (t *target) figures(dtype string) {
 	}
 	add("how sums round", r.Model, "")
 	if r.Coverage.Compiled > 0 {
-		add("answers interpreted", evidence.Integer(r.Coverage.Judged-r.Coverage.Compiled), fmt.Sprintf("%s come from compiled code for the CPU", evidence.Integer(r.Coverage.Compiled)))
+		add("answers interpreted", evidence.Integer(r.Coverage.Judged-r.Coverage.Freivalds-r.Coverage.Compiled), fmt.Sprintf("%s come from compiled code for the CPU", evidence.Integer(r.Coverage.Compiled)))
+	}
+	if r.Coverage.Freivalds > 0 {
+		add("judged by Freivalds' check", evidence.Integer(r.Coverage.Freivalds), "which misses a wrong row with a probability of at most 2^-40")
 	}
 	if r.KernelSeconds != nil {
 		add("time in the kernel", duration(*r.KernelSeconds), "")

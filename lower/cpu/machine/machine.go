@@ -24,6 +24,8 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	"golang.org/x/sys/cpu"
 )
 
 // Set is an instruction set.
@@ -98,6 +100,10 @@ func Check() error { return choose().err }
 
 // Note returns why no code is generated; it is empty where code is.
 func Note() string { return choose().note }
+
+// HasVNNI reports whether code for AVX512 may use the instructions that multiply neighbouring bytes
+// and add up their products.
+func HasVNNI() bool { return cpu.X86.HasAVX512VNNI }
 
 // tryMemory reports whether the system lets this process execute what it has written.
 func tryMemory() error {

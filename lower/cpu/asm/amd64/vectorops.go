@@ -445,6 +445,11 @@ const (
 	VPMOVM2Q
 	VPMOVQ2M
 
+	// Products of neighbours, added to integers of 32 bits.
+
+	VPDPBUSD
+	VPDPWSSD
+
 	numVector = iota
 )
 

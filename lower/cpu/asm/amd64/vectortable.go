@@ -438,4 +438,9 @@ var table = [numVector]instruction{
 	VPMOVD2M: {"vpmovd2m", "", []encoding{{0x39, inEVEX | pF3 | m38 | noMask, full, kr}}},
 	VPMOVM2Q: {"vpmovm2q", "", []encoding{{0x38, inEVEX | pF3 | m38 | noMask | w1, full, rk}}},
 	VPMOVQ2M: {"vpmovq2m", "", []encoding{{0x39, inEVEX | pF3 | m38 | noMask | w1, full, kr}}},
+
+	// Products of neighbours, added to integers of 32 bits.
+
+	VPDPBUSD: {"vpdpbusd", "", []encoding{{0x50, inEVEX | p66 | m38 | b32, full, rvm}}},
+	VPDPWSSD: {"vpdpwssd", "", []encoding{{0x52, inEVEX | p66 | m38 | b32, full, rvm}}},
 }
