@@ -12,8 +12,8 @@ import (
 	"tokitai/op/all"
 )
 
-// Every output of a plain definition has a closed form, and every closed form is of
-// such an output. TestDocument holds them to all data.
+// Every real output of a plain definition has a closed form, and every closed form is of
+// such an output. Integers have no error. TestDocument holds them to all data.
 func TestBoundsAreComplete(t *testing.T) {
 	var want, got []string
 	for _, o := range all.Operations {
@@ -21,7 +21,7 @@ func TestBoundsAreComplete(t *testing.T) {
 			continue
 		}
 		for _, operand := range o.Definitions[0].Operands {
-			if operand.IsOut {
+			if operand.IsOut && !operand.IsInt() {
 				want = append(want, o.Name+" "+operand.Name)
 			}
 		}

@@ -236,7 +236,7 @@ func (f fault) lowering() *engine.Lowering {
 						i--
 					}
 					a := operands[i]
-					a.SetBits(a.Rows-1, a.Cols-1, a.Bits(a.Rows-1, a.Cols-1)^1)
+					a.SetBits64(a.Rows-1, a.Cols-1, a.Bits64(a.Rows-1, a.Cols-1)^1)
 				}
 				return nil
 			}), nil

@@ -135,8 +135,8 @@ func (l *Lowering) Takes(d *def.Definition, dtypes []num.DType) error {
 	switch {
 	case d.Kind != def.KindContraction:
 		return nil
-	case d.Ring.IsExact() && l.IsBounded:
-		return fmt.Errorf("%s promises %s, and sums in %s are exact, want promise bits", l.Name, l.Promised(), d.Ring)
+	case d.IsExact() && l.IsBounded:
+		return fmt.Errorf("%s promises %s, and results in %s are exact, want promise bits", l.Name, l.Promised(), d.Ring)
 	case l.Factors != nil && !slices.Contains(l.Factors, dtypes[0]):
 		return fmt.Errorf("%s multiplies %v, got %s", l.Name, l.Factors, dtypes[0])
 	}

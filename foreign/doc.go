@@ -21,6 +21,7 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/num"
+	"tokitai/promise"
 )
 
 // Kernel is a kernel that was written elsewhere, as a lowering that can be judged.
@@ -58,6 +59,14 @@ type Options struct {
 	Device string
 	Open   func(name string) (engine.Device, error)
 	DTypes []num.DType
+}
+
+// promising returns a lowering that promises stable, or bits where results are exact.
+func (o *Options) promising(l engine.Lowering) *engine.Lowering {
+	if l.IsBounded = !o.Definition.IsExact(); l.IsBounded {
+		l.Promise = promise.Stable
+	}
+	return &l
 }
 
 func (o *Options) deadline() time.Duration { return cmp.Or(o.Deadline, time.Minute) }

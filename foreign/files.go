@@ -17,7 +17,6 @@ import (
 	"tokitai/engine"
 	"tokitai/kernelserver/process"
 	"tokitai/num"
-	"tokitai/promise"
 	"tokitai/tensor/safetensors"
 )
 
@@ -58,12 +57,12 @@ func Files(command []string, o Options) (*Kernel, error) {
 	}
 	f := &files{program: program, command: command, options: o}
 	return &Kernel{
-		Lowering: &engine.Lowering{
-			Name: "check.files", Device: "cpu", IsBounded: true, Promise: promise.Stable, Compile: f.compile,
+		Lowering: o.promising(engine.Lowering{
+			Name: "check.files", Device: "cpu", Compile: f.compile,
 			Origin: func() string {
 				return fmt.Sprintf("%s; processes started: %d", strings.Join(command, " "), f.started.Load())
 			},
-		},
+		}),
 		Source:   strings.Join(command, " "),
 		Device:   "cpu",
 		Overhead: endWait,

@@ -9,7 +9,6 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
-	"tokitai/promise"
 	"tokitai/tensor"
 )
 
@@ -37,7 +36,7 @@ func Given(outputs engine.Args, o Options) (*Kernel, error) {
 	}
 	g := &given{definition: o.Definition, outputs: outputs}
 	return &Kernel{
-		Lowering: &engine.Lowering{Name: "check.given", Device: "cpu", IsBounded: true, Promise: promise.Stable, Compile: g.compile},
+		Lowering: o.promising(engine.Lowering{Name: "check.given", Device: "cpu", Compile: g.compile}),
 		Source:   "given outputs",
 		Device:   "cpu",
 		Close:    func() error { return nil },

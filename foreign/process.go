@@ -13,7 +13,6 @@ import (
 	"tokitai/engine"
 	"tokitai/kernelserver/protocol"
 	"tokitai/num"
-	"tokitai/promise"
 )
 
 // Process starts a program that serves the kernel profile of the protocol
@@ -56,10 +55,9 @@ func (p *pool) opened() (*Kernel, error) {
 
 func (p *pool) kernel() *Kernel {
 	return &Kernel{
-		Lowering: &engine.Lowering{
-			Name: "check." + p.kind, Device: "cpu", IsBounded: true, Promise: promise.Stable,
-			Compile: p.compile, Origin: p.origin, Renews: true,
-		},
+		Lowering: p.options.promising(engine.Lowering{
+			Name: "check." + p.kind, Device: "cpu", Compile: p.compile, Origin: p.origin, Renews: true,
+		}),
 		Source:   p.source,
 		Device:   "cpu",
 		Overhead: p.options.deadline() + endWait,

@@ -19,7 +19,6 @@ import (
 	"tokitai/engine"
 	"tokitai/lower"
 	"tokitai/num"
-	"tokitai/promise"
 )
 
 // sourceKernel is a kernel in a language, with how it is launched.
@@ -123,7 +122,7 @@ func Source(name, path, entry, launch string, o Options) (*Kernel, error) {
 		return nil, err
 	}
 	return &Kernel{
-		Lowering: &engine.Lowering{Name: "check." + name, Device: dev.Kind(), IsBounded: true, Promise: promise.Stable, Suits: k.suits, Compile: k.compile},
+		Lowering: o.promising(engine.Lowering{Name: "check." + name, Device: dev.Kind(), Suits: k.suits, Compile: k.compile}),
 		Source:   fmt.Sprintf("%s (SHA-256 %x), entry %s, launch %s", path, sha256.Sum256(content), strings.Join(k.entries, ", "), launch),
 		Device:   o.Device,
 		DTypes:   dtypes,

@@ -2,8 +2,13 @@ package num
 
 import "math"
 
-// Round rounds x to d, to nearest even.
-func Round(d DType, x float32) float32 { return Widen(d, Narrow(d, x)) }
+// Round rounds x to d, to nearest even; NearestInteger rounds to integers.
+func Round(d DType, x float32) float32 {
+	if d.IsInteger() {
+		return Value(d, Stored(d, x))
+	}
+	return Widen(d, Narrow(d, x))
+}
 
 // StochasticRound rounds x to one of its neighbours in d, chosen by word. With
 // lo <= |x| < hi the neighbours of |x| and

@@ -6,6 +6,7 @@ import (
 
 	"tokitai/num"
 	"tokitai/num/ball"
+	"tokitai/num/exact"
 )
 
 // encloseExact encloses the elements of a contraction in a ring. The sums are exact integers,
@@ -29,6 +30,11 @@ func (k *call) encloseExact(out []ball.Ball) error {
 			z.Mod(z, q)
 			if k.operands[0].DType == num.I8 && z.Bit(31) == 1 { // two's complement
 				z.Sub(z, q)
+			}
+			if k.keep != nil { // an int32, as a sum of one product
+				p := products{a: []float64{float64(z.Int64())}, b: []float64{1}}
+				k.keep(r*len(cols)+c, p, exact.Float64(p.a, p.b, 0))
+				continue
 			}
 			one := []ball.Ball{enclosed(z)}
 			if k.d.HasScales() {

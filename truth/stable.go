@@ -66,7 +66,8 @@ import (
 //
 // Comparisons of inputs, and of what is computed from them without rounding, are exact. A
 // gather is exact. Matrix products and scatter-adds have the sets of mode Rounded: the usual
-// gamma(h)·Σ|a·b|. So do outputs that hold int32.
+// gamma(h)·Σ|a·b|. So do outputs that hold int32. A sum in a ring is exact; only its rounding to
+// binary32 and the products by scales have errors.
 
 // StableOptions configures EncloseStable.
 type StableOptions struct {
@@ -144,8 +145,8 @@ func EncloseStable(d *def.Definition, operands []num.Array, o StableOptions) (*S
 	if err := o.Order.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
-	if d.Ring.IsExact() {
-		return nil, fmt.Errorf("%s: sums in %s are exact, and admit one result each: promise bits", d.Name, d.Ring)
+	if d.IsExact() {
+		return nil, fmt.Errorf("%s: results in %s are exact, and admit one value each: promise bits", d.Name, d.Ring)
 	}
 	s := &Stable{o: o, call: &call{d: d, operands: operands, Options: Options{
 		Params: o.Params, Model: o.Model, Order: &o.Order, FunctionULP: o.FunctionULP, Mode: Exact, Context: o.Context,

@@ -142,8 +142,11 @@ func (z *stableSums) error(i, height int) float64 {
 	if z.least != nil {
 		least = z.least[i]
 	}
-	if k.d.Kind == def.KindGather || k.Model.P > 0 {
+	switch {
+	case k.d.Kind == def.KindGather || k.Model.P > 0:
 		return least
+	case k.d.Ring.IsExact():
+		return unit * z.sums[i].Abs
 	}
 	return max(least, k.orderError(z.orderOf(terms, height), terms, z.sums[i].Abs))
 }
@@ -171,7 +174,7 @@ func (z *stableSums) heightOf(order def.Order, terms int) int {
 }
 
 func (z *stableSums) mostHeight() int {
-	if z.call.d.Kind == def.KindGather || z.call.Model.P > 0 {
+	if z.call.d.Kind == def.KindGather || z.call.d.Ring.IsExact() || z.call.Model.P > 0 {
 		return 0
 	}
 	return z.heightOf(*z.call.Order, z.most)

@@ -113,7 +113,7 @@ func JudgeDamaged(t *Target, name string, most int64, isDamaged func(operand, r,
 		for r := range a.Rows {
 			for col := range a.Cols {
 				if t.Definition.Operands[i].IsOut && isDamaged(i, r, col) {
-					a.SetBits(r, col, a.Bits(r, col)^1)
+					a.SetBits64(r, col, a.Bits64(r, col)^1)
 				}
 			}
 		}

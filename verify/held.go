@@ -56,7 +56,9 @@ func (x Terms) Hold(t *Target) (*engine.Lowering, error) {
 	if x.Promise == promise.Default && l.Promise == promise.Bits {
 		l.Promise = promise.Stable // what declarations and profiles are for
 	}
-	l.IsBounded = l.Promise != promise.Bits
+	if l.IsBounded = l.Promise != promise.Bits; l.IsBounded && d.IsExact() {
+		return nil, fmt.Errorf("%s: results in %s are exact, and admit one value each: want promise bits, without declarations and profiles", d.Name, d.Ring)
+	}
 	switch {
 	case x.IsDeclared:
 		l.Declares, l.Order, l.FunctionULP = x.Declares, x.Order, 0

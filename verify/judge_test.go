@@ -45,7 +45,7 @@ func TestEveryOutputIsCompared(t *testing.T) {
 			k := bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
 				a := out[i]
 				r, c := a.Rows-1, a.Cols/2
-				a.SetBits(r, c, a.Bits(r, c)^1)
+				a.SetBits64(r, c, a.Bits64(r, c)^1)
 				want = d.Operands[i].Name
 				switch {
 				case len(d.Operands[i].Dims) == 2:

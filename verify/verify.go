@@ -352,6 +352,11 @@ func (t *Target) check() error {
 	case t.Lowering.Name == "":
 		return fmt.Errorf("verify: %s: the lowering has no name", t.Definition.Name)
 	case len(t.formats()) == 0:
+		for _, f := range t.Definition.Formats() {
+			if err := t.Lowering.Takes(t.Definition, f); err != nil && t.Definition.Format(f) == t.DType {
+				return fmt.Errorf("verify: %s: %w", t.Definition.Name, err)
+			}
+		}
 		return fmt.Errorf("verify: %s: %s names none of its formats", t.Definition.Name, t.DType)
 	}
 	if err := t.checkDeclared(); err != nil {

@@ -22,7 +22,6 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
-	"tokitai/promise"
 	"tokitai/verify"
 )
 
@@ -255,7 +254,7 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 			if exitCode(failure) != exitUndecided {
 				return failure
 			}
-			k = unopened(w)
+			k = unopened(w, d.definition)
 			options.Open = func(string) (engine.Device, error) { return nil, failure }
 		}
 		defer k.Close()
@@ -321,8 +320,8 @@ func (w *kernelWay) failed(err error) error {
 }
 
 // unopened stands in reports for a kernel that could not be opened.
-func unopened(w *kernelWay) *foreign.Kernel {
-	l := &engine.Lowering{Name: "check." + cmp.Or(w.kind, w.flag), Device: "cpu", IsBounded: true, Promise: promise.Stable}
+func unopened(w *kernelWay, d *def.Definition) *foreign.Kernel {
+	l := &engine.Lowering{Name: "check." + cmp.Or(w.kind, w.flag), Device: "cpu", IsBounded: !d.IsExact()}
 	l.Compile = func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
 		return nil, errors.New("the kernel could not be opened")
 	}

@@ -22,7 +22,7 @@
 //   - of the outputs: every operand that is written, in the order of the definition,
 //     after the call.
 //
-// An operand is the line "NAME DTYPE ROWS COLS\n" (dtype f16, bf16, f32, i32, e4m3 or e5m2, sizes
+// An operand is the line "NAME DTYPE ROWS COLS\n" (dtype f16, bf16, f32, i32, e4m3, e5m2, i8 or i64, sizes
 // in decimal), followed by its elements row by row, without gaps between rows, each
 // little-endian. Values per column are one row, values per row one column, a scalar one
 // of each. In outputs every NaN is replaced by the canonical one of its format (f16 7e00,

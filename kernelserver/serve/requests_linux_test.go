@@ -298,7 +298,7 @@ func (c *client) remotely(d *def.Definition, test engine.SelfTestCase, place str
 			for r := range rows {
 				copy(image[offset+int64(r*x.Stride*size):], packed(a)[r*row:(r+1)*row])
 			}
-			offset += (int64(rows*x.Stride*size) + 7) &^ 3
+			offset += (int64(rows*x.Stride*size) + 8 + 7) &^ 7 // a multiple of every size
 		}
 		call.Operands = append(call.Operands, protocol.Operand{Name: o.Name, Tensor: x})
 	}

@@ -134,6 +134,11 @@ func TestClausesCover(t *testing.T) {
 			"C3": "C[0,1] C[1,1] C[2,0] C[2,1]", "C4": "C[1,1]"}},
 		{gemm.ForwardDefinition, nil, map[string]rows{"A": {{300, 1}, {1, -1}, {0x1p-20, 0}}, "B": {{300, 1}, {1, 1}}}, num.F16, map[string]string{
 			"C6": "C[1,1]", "C7": "C[0,0] C[2,1]"}},
+		{gemm.Int8Definition, nil, map[string]rows{
+			"A": {{1, 2}, {1, -1}, {0, 0}, {127, 127}, {1, 1}}, "B": {{1, 1}, {3, 1}}, "scale_a": {{1}, {inf}, {nan}, {0x1p121}, {0x1p-140}}, "scale_b": {{1}, {-0x1p-8}}}, num.F32, map[string]string{
+			"C4": "C1 C2", "C5": "C[1,0] C2", "C7": "C3 C4"}},
+		{gemm.Int8Definition, nil, map[string]rows{"A": {{1, 2}, {127, 127}, {1, 0}}, "B": {{1, 1}}, "scale_a": {{1}, {300}, {0x1p-20}}, "scale_b": {{1}}}, num.F16, map[string]string{
+			"C7": "C1 C2"}},
 		{gemm.GradBAccumulateDefinition, nil, map[string]rows{"A": {{1}, {2}}, "dC": {{1}, {nan}}, "dB": {{1}}}, num.F32, map[string]string{"C3": "dB[0,0]"}},
 		{embedding.ForwardDefinition, nil, map[string]rows{"index": {{0}, {1}, {5}}, "weight": {{1, 2}, {nan, 2}}}, num.F32, map[string]string{"C2": "out[1,0]", "C3": "out2"}},
 		{embedding.BackwardDefinition, nil, map[string]rows{"index": {{0}, {0}, {1}}, "dout": {{1, 40000}, {2, 40000}, {inf, 1}}, "dweight": {{0, 0}, {0, 0}, {0, 0}}}, num.F16, map[string]string{
@@ -224,7 +229,7 @@ func operandsOf(d *def.Definition, format num.DType, values func(name string) []
 	}
 	operands := make([]num.Array, len(d.Operands))
 	formats := d.Formats()[slices.IndexFunc(d.Formats(), func(f []num.DType) bool {
-		return slices.ContainsFunc(f, func(x num.DType) bool { return x == format }) && !slices.ContainsFunc(f, func(x num.DType) bool { return x != format && x != num.I32 && x != num.F32 })
+		return slices.ContainsFunc(f, func(x num.DType) bool { return x == format }) && !slices.ContainsFunc(f, func(x num.DType) bool { return x != format && !x.IsInteger() && x != num.F32 })
 	})]
 	for i := range d.Operands {
 		o := &d.Operands[i]

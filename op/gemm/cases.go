@@ -21,6 +21,8 @@ var Operations = []*op.Operation{
 	operation("gradients of many left operands", BatchedGradADefinition, BatchedGradAAccumulateDefinition),
 	operation("gradients of many right operands", BatchedGradBDefinition, BatchedGradBAccumulateDefinition),
 	fp8Operation(),
+	int8Operation(),
+	zpkOperation(),
 }
 
 func operation(summary string, set, accumulate *def.Definition) *op.Operation {

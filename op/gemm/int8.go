@@ -51,11 +51,12 @@ func int8Operation() *op.Operation {
 		},
 		Patterns: int8Patterns(),
 		Clauses: op.ClausesOf(d, op.Interfaces(), op.Calculates(), op.Calculates(),
-			op.Specially(whereInt8(func(_ int32, scales, _ float64, _ num.DType) bool { return op.IsNoNumber(scales) })),
+			op.Specially(whereInt8(func(_ int32, row, col float64, _ num.DType) bool { return op.IsNoNumber(row + col) })),
 			op.Specially(whereInt8(func(acc int32, _, _ float64, _ num.DType) bool { return acc == 0 })),
 			op.Interfaces(),
-			op.Specially(whereInt8(func(_ int32, _, result float64, out num.DType) bool {
-				return op.IsAtAnEnd(out, result) || op.IsAtAnEnd(num.F32, result) || op.MayOverflow(math.Abs(result))
+			op.Specially(whereInt8(func(acc int32, row, col float64, out num.DType) bool {
+				first := float64(acc) * row
+				return op.IsAtAnEnd(num.F32, first) || op.IsAtAnEnd(num.F32, first*col) || op.IsAtAnEnd(out, first*col)
 			})),
 		),
 		Scalings: []op.Scaling{
@@ -92,17 +93,11 @@ func int8Sum(c *bound.Call, row, col int) (acc int32) {
 	return acc
 }
 
-// whereInt8 covers elements by their accumulator, the product of their scales, and the result.
-func whereInt8(is func(acc int32, scales, result float64, out num.DType) bool) op.Covering {
+// whereInt8 covers elements by their accumulator, their scales, and the format of the result.
+func whereInt8(is func(acc int32, row, col float64, out num.DType) bool) op.Covering {
 	return func(c *bound.Call) func(operand, row, col int) bool {
 		return func(_, row, col int) bool {
-			acc := int8Sum(c, row, col)
-			x, y := float64(c.Operands[3].At(row, 0)), float64(c.Operands[4].At(col, 0))
-			scales := x + y // no number if either is none
-			if !op.IsNoNumber(scales) {
-				scales = x * y
-			}
-			return is(acc, scales, float64(acc)*x*y, c.Operands[2].DType)
+			return is(int8Sum(c, row, col), float64(c.Operands[3].At(row, 0)), float64(c.Operands[4].At(col, 0)), c.Operands[2].DType)
 		}
 	}
 }

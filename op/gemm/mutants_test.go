@@ -200,6 +200,7 @@ func wrong() []mutants.Mutant {
 		}
 	}
 	wrongFP8(l)
+	wrongExact(l)
 	stableWrong(l)
 	cheats(l)
 	return l.All
@@ -226,6 +227,7 @@ func right() []mutants.Mutant {
 	l.Add("old-last", "the old result is added at the end", mutants.AnyOrder, mutants.Plain{Body: mutants.Contraction(func(a, b []float32, old float32, _ bool) float32 {
 		return mutants.Products(mutants.InPairs)(a, b, 0, false) + old
 	})})
+	rightExact(l)
 	stableRight(l)
 	return l.All
 }
