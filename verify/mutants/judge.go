@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"flag"
+	"os"
 	"reflect"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -35,7 +37,9 @@ const fewest = 4
 //
 // The flag -update writes File anew, with the outcomes of levels up to that of the test. Those of
 // higher levels are kept where the kernel is the same, and so are those that there was no time for:
-// the test then fails, shortly before its -timeout, with what it had found by then written.
+// the test then fails, shortly before its -timeout, with what it had found by then written. The
+// environment variable TOKITAI_MUTANTS, a regular expression, restricts an update to the kernels
+// whose names match it; what is recorded of the others is kept.
 //
 // Peers returns plain kernels of rowwise definitions, made of given Parts, with which one of
 // today's checks compares.
@@ -164,11 +168,18 @@ func record(t *testing.T, wrong, right []Mutant, known *Found) {
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-timeToWrite))
 		defer cancel()
 	}
+	chosen, err := regexp.Compile(os.Getenv("TOKITAI_MUTANTS"))
+	if err != nil {
+		t.Fatal("TOKITAI_MUTANTS:", err)
+	}
 	outcomes := make([]Outcome, len(wrong)+len(right))
 	list := slices.Concat(wrong, right)
 	for level := Smoke; level <= min(Full, Level(testlevel.Current())); level++ {
 		each(list, func(i int, m *Mutant) {
-			m.judge(ctx, t, p, level, i >= len(wrong), &outcomes[i])
+			outcomes[i].Subject = m.subject()
+			if !isUpdate() || chosen.MatchString(m.Name) {
+				m.judge(ctx, t, p, level, i >= len(wrong), &outcomes[i])
+			}
 		})
 	}
 	found := Found{outcomes[:len(wrong)], outcomes[len(wrong):]}
@@ -226,7 +237,6 @@ func (m *Mutant) judge(ctx context.Context, t *testing.T, p *Practitioner, level
 		o.Full = at(Full, m.Lowering, true, "")
 		return
 	}
-	o.Subject = m.subject()
 	if o.Smoke = at(Smoke, m.Lowering, isRight, ""); o.Smoke == nil {
 		return
 	}
