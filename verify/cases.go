@@ -284,6 +284,11 @@ func (l *lister) pairs() {
 			l.add(&Case{Pattern: name, Sizes: l.shape(8200, 1, 1), Formats: f})
 		}
 	}
+	for _, p := range l.t.patterns() {
+		if strings.HasPrefix(p.name, "identity-") { // of a square matrix
+			l.add(&Case{Pattern: p.name, Sizes: l.shape(24, 24, 24)})
+		}
+	}
 	for i, n := range shapes {
 		l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(n...)})
 		if i%2 == 0 {

@@ -116,6 +116,12 @@ func wrong() []mutants.Mutant {
 		n := len(a) >> 16 << 16
 		return mutants.Products(mutants.InLanes(16))(a[n:], b[n:], old, accumulate)
 	}))
+	l.Add("identity-copies", "the product with an identity matrix is a copy: 0 times infinity is lost", mutants.AnyOrder, mutants.Plain{Body: func(c *mutants.Call) {
+		honest(c)
+		if a := c.In("A"); a.Rows == a.Cols && isIdentity(a) {
+			copy(c.In("C").V, c.In("B").V)
+		}
+	}})
 	l.Level = mutants.Smoke
 	l.Add("zero-blocks-skipped", "blocks of eight zeros are skipped, unless the whole row is zero: 0 times infinity is lost", mutants.AnyOrder, dots(withoutZeroBlocks))
 	l.Add("order-alternates", "every other call adds up backwards", mutants.AnyOrder, mutants.Alternating(mutants.Contraction(mutants.Products(mutants.Ascending)), mutants.Contraction(mutants.Products(mutants.Descending))))
@@ -245,6 +251,17 @@ func right() []mutants.Mutant {
 	})})
 	stableRight(l)
 	return l.All
+}
+
+func isIdentity(a mutants.Matrix) bool {
+	for r := range a.Rows {
+		for i, v := range a.Row(r) {
+			if (v != 1 || i != r) && (v != 0 || i == r) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // withoutZeroBlocks leaves out aligned blocks of eight zeros of a row that is not zero.

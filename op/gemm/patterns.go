@@ -42,6 +42,7 @@ var fillings = []filling{
 	{name: "fused-subnormals", left: nearOne(0x1p-75), right: nearOne(0x1p-75), old: subnormal},
 	{name: "f16-underflow", left: everywhere(exponents(-14, -10)), right: everywhere(exponents(-14, -10))},
 	{name: "zeros-against-infinities", left: zeroSometimes, right: infiniteSometimes},
+	{name: "identity-against-infinities", left: diagonal, right: infiniteSometimes}, // it is multiplied like any other matrix
 
 	// at most 4,096
 	{name: "plus-minus-one", left: everywhere(integers(1)), right: everywhere(integers(1)), old: everywhere(integers(3)), isGrid: true},
