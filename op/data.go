@@ -21,7 +21,8 @@ type Pattern struct {
 	IsGrid bool
 
 	// IsLong says that the pattern is also tried on a sum of more terms than one machine word
-	// adds exactly, at levels that have room for it; in a ring, on sums that wrap an int32.
+	// adds exactly, at levels that have room for it; in a ring, on sums that wrap an int32; of a
+	// rowwise definition, on rows of more columns than 16 bits count.
 	IsLong bool
 }
 

@@ -46,23 +46,42 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 		}
 		for c := range result.Cols {
 			one := form{isOne: true}
-			scales, high, product := k.scalesOf(r, c), 0, 1.0
-			for _, scale := range scales { // which may be multiplied into the factors, or with each other
-				one.isOne = one.isOne && math.Abs(scale) <= math.MaxFloat64
-				high, product = high+max(0, exponent(scale)), product*math.Abs(scale)
-			}
-			if one.isOne = one.isOne && product >= 0x1p-126 && product <= math.MaxFloat32; len(scales) > 0 {
-				abs := 0.0
-				p := terms(r, c)
-				for i := range p.a {
-					abs += math.Abs(p.a[i] * p.b[i])
-				}
-				one.mayOverflow = high+max(0, exponent(abs)) > 127
+			if scales := k.scalesOf(r, c); len(scales) > 0 {
+				one = formOfScaled(scales, terms(r, c))
 			}
 			f.at[2][r*result.Cols+c] = one
 		}
 	}
 	return f, nil
+}
+
+// formOfScaled returns what is known of the forms of a sum of products times scales, which may
+// be multiplied into the factors, or with each other. Forms agree on infinities if all scales
+// are finite and no partial product can overflow, which makes NaN against a zero, or vanish,
+// which makes NaN against an infinity.
+func formOfScaled(scales []float64, p products) form {
+	high, low, product := 0, 0, 1.0
+	one := form{isOne: true}
+	for _, scale := range scales {
+		one.isOne = one.isOne && math.Abs(scale) <= math.MaxFloat64
+		high, low, product = high+max(0, exponent(scale)), low+min(0, exponent(scale)), product*math.Abs(scale)
+	}
+	abs, highest, lowest := 0.0, 0, 0 // of the factors of one product
+	for i := range p.a {
+		up, down := 0, 0
+		for _, factor := range []float64{p.a[i], p.b[i]} {
+			if factor != 0 && math.Abs(factor) <= math.MaxFloat64 {
+				up, down = up+max(0, exponent(factor)), down+min(0, exponent(factor))
+			}
+		}
+		highest, lowest = max(highest, up), min(lowest, down)
+		if product := math.Abs(p.a[i] * p.b[i]); product <= math.MaxFloat64 {
+			abs += product
+		}
+	}
+	one.mayOverflow = high+max(highest, exponent(abs)) > 127
+	one.isOne = one.isOne && !one.mayOverflow && low+lowest >= -126 && product >= 0x1p-126 && product <= math.MaxFloat32
+	return one
 }
 
 // Agree reports whether every form gives an output that is no number the same: NaN, or the

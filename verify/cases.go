@@ -59,6 +59,7 @@ func (t *Target) cases(o *Options) []*Case {
 	l.random()
 	l.drawn()
 	l.long()
+	l.counters()
 	l.models()
 	l.farApart()
 	l.slices()
@@ -283,6 +284,11 @@ func (l *lister) pairs() {
 			l.add(&Case{Pattern: name, Sizes: l.shape(8200, 1, 1), Formats: f})
 		}
 	}
+	for _, p := range l.t.patterns() {
+		if strings.HasPrefix(p.name, "identity-") { // of a square matrix
+			l.add(&Case{Pattern: p.name, Sizes: l.shape(24, 24, 24)})
+		}
+	}
 	for i, n := range shapes {
 		l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(n...)})
 		if i%2 == 0 {
@@ -324,7 +330,7 @@ func (l *lister) specials() {
 		}
 	}
 	if l.p.pairs && d.Kind == def.KindRowwise { // the largest of f16 in the last column
-		c := &Case{Pattern: "special-ends", Sizes: l.shape(1, 33_001)}
+		c := &Case{Pattern: "special-ends", Sizes: l.shape(1, l.beyond16(l.drawing("special-ends")))}
 		for i := range c.Sizes {
 			if c.Sizes[i].Letter == "R" {
 				c.Sizes[i].From = 4*slices.Index(extremes, 65504) + 1
@@ -601,6 +607,9 @@ func (l *lister) large() {
 			side *= 2
 		}
 		l.add(&Case{Pattern: usual, Sizes: l.shape(side+1, side+3, side-1)})
+		if many := n/4099 + 1; l.p.large >= 1<<24 && !l.t.Definition.HasAxes() { // of few products each
+			l.add(&Case{Pattern: usual, Sizes: l.shape(many, 2, 4099)})
+		}
 	case def.KindGather:
 		l.add(&Case{Pattern: usual, Sizes: l.shape(n/256, 5003, 256)})
 	case def.KindScatterAdd:

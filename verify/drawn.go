@@ -175,6 +175,56 @@ func (l *lister) longSizes(g *gen.Generator) []Size {
 	return l.shape(1, n)
 }
 
+// beyond16 draws a length that no integer of 16 bits holds.
+func (l *lister) beyond16(g *gen.Generator) int { return 1<<16 + 1 + g.Below(1<<12) }
+
+// counters has axes that no integer of 16 bits counts, each with the others as short as can
+// be: rows, columns, terms, queries, rows of a table; on the usual values and, where terms
+// are added, on a grid too, which shows a single one that is lost.
+func (l *lister) counters() {
+	d := l.t.Definition
+	if !l.p.pairs || d.HasAxes() {
+		return
+	}
+	g := l.drawing("counters")
+	names := []string{l.t.patterns()[0].name}
+	for _, p := range l.t.patterns() {
+		if p.isGrid && p.counts == 0 {
+			names = append(names, p.name)
+			break
+		}
+	}
+	add := func(names []string, shape func(n int) []int) {
+		for _, name := range names {
+			l.add(&Case{Pattern: name, Sizes: l.shape(shape(l.beyond16(g))...)})
+		}
+	}
+	switch d.Kind {
+	case def.KindContraction:
+		add(names[:1], func(n int) []int { return []int{n, 1, 1} })
+		add(names, func(n int) []int { return []int{1, n, 1} })
+		add(names[:1], func(n int) []int { return []int{1, 1, n} })
+	case def.KindGather:
+		add(names[:1], func(n int) []int { return []int{n, 3, 1} })
+		add(names[:1], func(n int) []int { return []int{300, n, 1} })
+		add(names[:1], func(n int) []int { return []int{2, 3, n} })
+	case def.KindScatterAdd:
+		add(names, func(n int) []int { return []int{n, 1, 1} })
+		add(names[:1], func(n int) []int { return []int{300, n, 1} })
+		add(names[:1], func(n int) []int { return []int{3, 1, n} })
+	default: // pairs has the usual values
+		for _, p := range l.t.patterns() {
+			if p.isLong {
+				add([]string{p.name}, func(n int) []int { return []int{2, n} })
+			}
+		}
+		if divisible(d) == "" {
+			add(names[1:], func(n int) []int { return []int{n, 1} })
+			add(names[1:], func(n int) []int { return []int{1, n} })
+		}
+	}
+}
+
 // The widths of well-known models, their vocabularies, and lengths of sequences.
 var (
 	hidden       = []int{768, 1024, 2048, 3072, 4096, 5120, 8192, 11008, 14336}

@@ -25,7 +25,7 @@ type pattern struct {
 	value  func(o *def.Operand) op.Element
 	index  func(o *def.Operand) op.Index
 	counts int  // how many inputs run through all patterns of their formats, as a counter does
-	isRaw  bool // inputs are random bits: every exponent, every NaN
+	isRaw  bool // inputs are random bits: every exponent, every NaN; some fractions of f32 are all ones: a carry leaves them, of a NaN too
 
 	// place, if not nil, writes what depends on the sizes, after all else.
 	place func(d *def.Definition, c *Case, operands []num.Array)
@@ -492,7 +492,11 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 					row = gen.Row(c.matrixKey(o, a, key, r), a.RowIn(r)+rowFrom)
 				}
 				g.PlaceIn(row, col+colFrom)
-				return g.Next()
+				bits := g.Next()
+				if a.DType == num.F32 && g.Below(16) == 0 {
+					bits |= 1<<23 - 1
+				}
+				return bits
 			})
 		default:
 			t.fillFloats(c, seed, o, a, p.value(o), key)

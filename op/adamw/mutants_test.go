@@ -115,6 +115,17 @@ func wrong() []mutants.Mutant {
 		}
 		return mutants.StoreTowardZero(d, v)
 	}})
+	l.Of(adamw.MasterDefinition, num.BF16)
+	l.Level = mutants.Quick
+	l.Add("copy-by-integers", "the copy is rounded by an addition of integers: NaN becomes zero", mutants.AnyOrder, mutants.Plain{Body: adam(adamStep.step), Store: func(d num.DType, v float32) uint32 {
+		if d != num.BF16 {
+			return num.Narrow(d, v)
+		}
+		bits := math.Float32bits(v)
+		return (bits + 0x7fff + bits>>16&1) >> 16
+	}})
+	l.Level = mutants.Smoke
+	l.Of(adamw.MasterDefinition, num.F16)
 	l.Add("copy-not-written", "the copy is not written", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, i, _, _ int) bool { return i != c.Position("copy") }})
 	l.Add("copy-tail", "the copy's last row is not written", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, i, r, _ int) bool {
 		return i != c.Position("copy") || r < c.Stored[i].Rows-1

@@ -43,6 +43,7 @@ var fillings = []filling{
 	{name: "negative-v", v: op.Scaled(0x1p-14)},
 	{name: "large-weights", weight: op.Scaled(1000)},
 	{name: "no-betas", hyper: func(h *Hyper) { h.Beta1, h.Beta2 = 0, 0 }},
+	{name: "no-betas-special", hyper: func(h *Hyper) { h.Beta1, h.Beta2 = 0, 0 }, m: special, v: special}, // 0 times NaN is NaN
 	{name: "betas-near-one", hyper: func(h *Hyper) { h.Beta1, h.Beta2 = 1-0x1p-20, 1-0x1p-22 }},
 
 	// With both betas, eps and decay 0 the new m is grad, v its square, and their ratio 1
@@ -144,6 +145,8 @@ func integer(g *gen.Generator, _, _ int) float32 { return sign(g.Below(2)) * flo
 func eighths(g *gen.Generator, _, _ int) float32 {
 	return sign(g.Below(2)) * (1 + float32(g.Below(8))/8)
 }
+
+func special(g *gen.Generator, _, _ int) float32 { return g.Special() }
 
 func subnormal(g *gen.Generator, _, _ int) float32 {
 	return sign(g.Below(2)) * math.Float32frombits(uint32(g.Below(1<<23)))

@@ -80,6 +80,16 @@ func wrong() []mutants.Mutant {
 	l.Add("ignored-row-not-written", "the gradient of an ignored row keeps what was there", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, i, r, _ int) bool {
 		return i != c.Position("dlogits") || c.Index[r] != int32(c.Params[ignore])
 	}})
+	l.Level = mutants.Quick // no case of level smoke has so many columns
+	l.Add("ignored-in-16-bits", "a label is compared with the ignored one in 16 bits", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Edit: func(c *mutants.Call) {
+		for r, v := range c.Index {
+			if uint16(v) == uint16(int32(c.Params[ignore])) {
+				clear(c.In("dlogits").Row(r))
+				clear(c.In("loss").Row(r))
+			}
+		}
+	}})
+	l.Level = mutants.Smoke
 	l.From("Liger-Kernel#968")
 	l.Add("no-gradient", "the gradient is zero", mutants.AnyOrder, mutants.Plain{Body: mutants.Answer, Edit: func(c *mutants.Call) { mutants.Zeros(c.In("dlogits")) }})
 	l.From("Liger-Kernel#507")

@@ -35,6 +35,11 @@ var patterns = []op.Pattern{
 		Index: map[string]op.Index{"label": func(g *gen.Generator, _, bound int) int { return g.Below(min(2, bound)) }},
 	},
 
+	{ // labels that are the ignored one in their low bits
+		Name: "labels-like-the-ignored", Definition: Definition, Params: []float64{DefaultIgnore, 1}, IsLong: true,
+		Index: map[string]op.Index{"label": likeIgnored},
+	},
+
 	// The sum is 1 and its logarithm +0: loss is 0 or 200, the gradient 0 or ±scale.
 	grid("one-class", 1), grid("one-class-half", 0.5),
 
@@ -95,6 +100,14 @@ func nanWhereIgnored(g *gen.Generator, r, _ int) float32 {
 func badSometimes(g *gen.Generator, r, bound int) int {
 	if r%3 == 0 {
 		return []int{-1, bound, math.MaxInt32, math.MinInt32}[r/3%4]
+	}
+	return g.Below(bound)
+}
+
+// likeIgnored has 8 or 16 low bits of the ignored label, where there are columns enough.
+func likeIgnored(g *gen.Generator, r, bound int) int {
+	if label := DefaultIgnore & []int{0xff, 0xffff}[r%2]; label < bound {
+		return label
 	}
 	return g.Below(bound)
 }

@@ -91,6 +91,16 @@ func wrong() []mutants.Mutant {
 	l.Of(embedding.BackwardDefinition, num.F32)
 	l.From(mutants.KernelPractice)
 	l.Add("order-alternates", "every other call adds up backwards, as atomics do", mutants.AnyOrder, mutants.Alternating(mutants.Scatter(mutants.Ascending), mutants.Scatter(mutants.Descending)))
+	l.Level = mutants.Quick // no case of level smoke has that many
+	l.Add("queries-in-16-bits", "queries are counted in 16 bits: those from 65,536 on are lost", mutants.AnyOrder, mutants.Plain{Body: mutants.Scatter(mutants.InPairs), Before: func(c *mutants.Call) error {
+		i := c.Position("index")
+		c.Stored[i] = c.Stored[i].Clone()
+		for q := 1 << 16; q < c.Stored[i].Rows; q++ {
+			c.Stored[i].SetBits(q, 0, ^uint32(0))
+		}
+		return nil
+	}})
+	l.Level = mutants.Smoke
 	l.From(mutants.ZerosPass)
 	l.Add("zeros", "every gradient is zero", mutants.AnyOrder, scattered(func([]float32) float32 { return 0 }))
 

@@ -111,6 +111,19 @@ func wrong() []mutants.Mutant {
 			c.Operands[2].V[i] *= 1 + 0x1p-10
 		}
 	}})
+	l.Level = mutants.Quick // no case of level smoke has that many products
+	l.Add("terms-in-16-bits", "products are counted in 16 bits: the first 65,536 are lost", mutants.AnyOrder, dots(func(a, b []float32, old float32, accumulate bool) float32 {
+		n := len(a) >> 16 << 16
+		return mutants.Products(mutants.InLanes(16))(a[n:], b[n:], old, accumulate)
+	}))
+	l.Add("identity-copies", "the product with an identity matrix is a copy: 0 times infinity is lost", mutants.AnyOrder, mutants.Plain{Body: func(c *mutants.Call) {
+		honest(c)
+		if a := c.In("A"); a.Rows == a.Cols && isIdentity(a) {
+			copy(c.In("C").V, c.In("B").V)
+		}
+	}})
+	l.Level = mutants.Smoke
+	l.Add("zero-blocks-skipped", "blocks of eight zeros are skipped, unless the whole row is zero: 0 times infinity is lost", mutants.AnyOrder, dots(withoutZeroBlocks))
 	l.Add("order-alternates", "every other call adds up backwards", mutants.AnyOrder, mutants.Alternating(mutants.Contraction(mutants.Products(mutants.Ascending)), mutants.Contraction(mutants.Products(mutants.Descending))))
 
 	old := func(f func(sum, old float32) float32) mutants.Plain {
@@ -223,6 +236,16 @@ func right() []mutants.Mutant {
 	l.Of(gemm.FP8ForwardDefinition, num.E4M3)
 	l.Add("lanes-16", "16 lanes and a tree", mutants.Lanes16, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.InLanes(16))), Edit: mutants.Scale})
 	l.Add("pairs", "pairwise", mutants.AnyOrder, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.InPairs)), Edit: mutants.Scale})
+	l.Of(gemm.FP8ForwardDefinition, num.E5M2)
+	l.Add("scaled-factors", "the scales are multiplied into the factors", mutants.Stable, mutants.Plain{Body: func(c *mutants.Call) {
+		mutants.ContractionAt(func(m, n int, a, b []float32, _ float32, _ bool) float32 {
+			left, right := make([]float32, len(a)), make([]float32, len(b))
+			for k := range a {
+				left[k], right[k] = a[k]*c.In("scale_a").V[m], b[k]*c.In("scale_b").V[n]
+			}
+			return mutants.Fused(left, right, 0, false)
+		})(c)
+	}})
 	l.Of(gemm.GradBAccumulateDefinition, num.F16)
 	l.Add("old-last", "the old result is added at the end", mutants.AnyOrder, mutants.Plain{Body: mutants.Contraction(func(a, b []float32, old float32, _ bool) float32 {
 		return mutants.Products(mutants.InPairs)(a, b, 0, false) + old
@@ -230,6 +253,32 @@ func right() []mutants.Mutant {
 	rightExact(l)
 	stableRight(l)
 	return l.All
+}
+
+func isIdentity(a mutants.Matrix) bool {
+	for r := range a.Rows {
+		for i, v := range a.Row(r) {
+			if (v != 1 || i != r) && (v != 0 || i == r) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// withoutZeroBlocks leaves out aligned blocks of eight zeros of a row that is not zero.
+func withoutZeroBlocks(a, b []float32, old float32, accumulate bool) float32 {
+	isZero := func(x []float32) bool { return !slices.ContainsFunc(x, func(v float32) bool { return v != 0 }) }
+	if isZero(a) {
+		return mutants.Fused(a, b, old, accumulate)
+	}
+	var left, right []float32
+	for at := 0; at < len(a); at += 8 {
+		if end := min(at+8, len(a)); end < at+8 || !isZero(a[at:end]) {
+			left, right = append(left, a[at:end]...), append(right, b[at:end]...)
+		}
+	}
+	return mutants.Fused(left, right, old, accumulate)
 }
 
 // scaled returns a kernel that computes sums and scales them.

@@ -73,6 +73,10 @@ var forwardFormulas = []op.Formula{
 	{Name: "scale-and-shift", Of: ForwardDefinition, Definition: scaleAndShift, Text: "x*(rstd*gamma) + (beta - mean*(rstd*gamma)): its error is relative to x, not to the difference"},
 	{Name: "welford", Of: ForwardDefinition, Definition: textbook, Text: "mean and sum of squares updated with every element; the sets are those of two-pass, since both have errors relative to sums of x"},
 	{
+		Name: "shifted-elsewhere", Of: ForwardDefinition, Text: "the same as shifted with another element than the first, such as the middle one",
+		Refused: "where that element is an outlier, the differences to it lose what the others have below its last place: the error is relative to the row's largest element, not to the mean size of its elements; use two-pass, shifted or welford",
+	},
+	{
 		Name: "mean-of-squares", Of: ForwardDefinition, Text: "the mean of the squares less the square of the mean",
 		Refused: "E[x^2] - mean^2 cancels: with a mean of 1000 standard deviations nothing of the variance is left, and it may be negative; use two-pass, shifted or welford",
 	},

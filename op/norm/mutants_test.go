@@ -58,6 +58,15 @@ func wrong() []mutants.Mutant {
 		}
 		return s
 	})})
+	l.Level = mutants.Quick // no case of level smoke has that many elements
+	l.Add("one-in-65536-lost", "the last of every 65,536 elements is lost", mutants.AnyOrder, mutants.Plain{Body: squareSum(func(x []float32) float32 {
+		s := mutants.InDouble(x)
+		for i := 1<<16 - 1; i < len(x); i += 1 << 16 {
+			s -= x[i]
+		}
+		return s
+	})})
+	l.Level = mutants.Smoke
 
 	l.Of(norm.TotalDefinition, num.F32)
 	l.Add("last-dropped", "the last sum is missing", mutants.Sequential, mutants.Plain{Body: rowTotal(func(x []float32) float32 { return mutants.Ascending(x[:max(1, len(x)-1)]) })})

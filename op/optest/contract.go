@@ -14,7 +14,8 @@ import (
 
 var (
 	update = flag.Bool("update", false, "rewrite the contracts in package comments, and the outcomes of wrong kernels")
-	_      = flag.String("missing", "", "with -update: judge kernels whose names match this expression, at levels that have no outcome yet")
+	_      = flag.String("only", "", "with -update: judge only kernels whose names match this expression")
+	_      = flag.Bool("missing", false, "with -update: judge kernels only at levels that have no outcome yet")
 )
 
 // Doc compares the contracts in a file's package comment with those of the definitions.

@@ -36,8 +36,9 @@ const fewest = 4
 //
 // The flag -update writes File anew, with the outcomes of levels up to that of the test. Those of
 // higher levels are kept where the kernel is the same, and so are those that there was no time for:
-// the test then fails, shortly before its -timeout, with what it had found by then written. With
-// -missing REGEXP besides, only kernels of such names are judged, at levels that File does not have.
+// the test then fails, shortly before its -timeout, with what it had found by then written. The flag
+// -only REGEXP restricts an update to the kernels whose names match, and -missing to the levels of a
+// kernel that File does not have; what is recorded of the others is kept.
 //
 // Peers returns plain kernels of rowwise definitions, made of given Parts, with which one of
 // today's checks compares.
@@ -166,13 +167,17 @@ func record(t *testing.T, wrong, right []Mutant, known *Found) {
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-timeToWrite))
 		defer cancel()
 	}
+	only, err := regexp.Compile(flagValue("only"))
+	if err != nil {
+		t.Fatal("-only:", err)
+	}
 	outcomes := make([]Outcome, len(wrong)+len(right))
 	list := slices.Concat(wrong, right)
 	for level := Smoke; level <= min(Full, Level(testlevel.Current())); level++ {
 		each(list, func(i int, m *Mutant) {
 			o := &outcomes[i]
 			o.Subject = m.subject()
-			if !known.isLeft(o.Subject, level) {
+			if only.MatchString(m.Name) && !known.isLeft(o.Subject, level) {
 				m.judge(ctx, t, p, level, i >= len(wrong), o)
 			}
 		})
@@ -200,19 +205,11 @@ func record(t *testing.T, wrong, right []Mutant, known *Found) {
 	}
 }
 
-// isLeft reports whether the outcome of a kernel at a level is left as File has it: the flag -missing
-// leaves all that there are, and all kernels that it does not name.
+// isLeft reports whether the flag -missing leaves the outcome of a kernel at a level, since File has it.
 func (f *Found) isLeft(s Subject, at Level) bool {
-	names := flag.Lookup("missing")
-	if names == nil || names.Value.String() == "" {
-		return false
-	}
 	o := f.of(s)
-	if o == nil || o.Subject != s {
-		return false
-	}
-	isKnown := map[Level]bool{Smoke: o.Smoke != nil, Quick: o.Quick != nil, Full: o.Full != nil}[at]
-	return isKnown || !regexp.MustCompile(names.Value.String()).MatchString(s.Name)
+	return flagValue("missing") == "true" && o != nil && o.Subject == s &&
+		map[Level]bool{Smoke: o.Smoke != nil, Quick: o.Quick != nil, Full: o.Full != nil}[at]
 }
 
 // timeToWrite is how long before its deadline a test stops to judge.
@@ -282,8 +279,14 @@ func each(list []Mutant, do func(i int, m *Mutant)) {
 // isUpdate reports whether the flag -update is set, which package optest gives the tests of
 // operations.
 func isUpdate() bool {
-	f := flag.Lookup("update")
-	return f != nil && f.Value.String() == "true"
+	return flagValue("update") == "true"
+}
+
+func flagValue(name string) string {
+	if f := flag.Lookup(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
 }
 
 // checkList checks a list of kernels: unique names, a fault and an origin each, and every
