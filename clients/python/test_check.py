@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import os
 import random
+import sys
 import tempfile
 import time
+import types
 import unittest
 from typing import Any, List
 from unittest import mock
@@ -54,6 +56,15 @@ def sleeps(x: Any) -> Any:
     time.sleep(60)
 
 
+def leaves_a_child(x: List[List[float]]) -> List[List[float]]:
+    number = os.fork()
+    if not number:
+        time.sleep(600)
+    with open(os.environ["LEFT_BEHIND"], "a", encoding="ascii") as file:
+        file.write(f"{number}\n")
+    return softmax(x)
+
+
 def check(function: Any, **options: Any) -> tokitai.Report:
     return tokitai.check(function, "softmax.forward", **{"level": "smoke", "dtypes": ["f32"], **options})
 
@@ -93,6 +104,20 @@ class Verdicts(unittest.TestCase):
         report = check(sleeps, case="normal/R=5,C=33", seed=1, deadline=1)
         self.assertIn("did not answer CALL within 1s", str(report))
 
+    def test_children_left_behind(self) -> None:
+        """Processes that a callable has started end with it."""
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, LEFT_BEHIND=os.path.join(folder, "left")):
+            self.assertTrue(check(leaves_a_child, case="normal/R=5,C=33", seed=1).accepted)
+            with open(os.environ["LEFT_BEHIND"], encoding="ascii") as file:
+                for number in map(int, file):
+                    while _runs(number):  # until somebody has waited for it
+                        time.sleep(0.01)
+
+    def test_budget(self) -> None:
+        report = check(softmax, budget="1ns")
+        self.assertEqual((report.verdict, report.accepted), ("unfinished", False))
+        self.assertIn("no fault in 0 of the ", str(report))
+
     def test_definition(self) -> None:
         twice = "tokitai-def 1\nrowwise twice\n  in x[R,C] f32\n  out y[R,C] as x\n  y <- x + x\n"
         report = tokitai.check(lambda x: [[2 * v for v in row] for row in x], twice, level="smoke")
@@ -120,6 +145,14 @@ class Verdicts(unittest.TestCase):
         self.assertLess(ends.hi[0][0] - ends.lo[0][0], 2**-40)
 
 
+def _runs(number: int) -> bool:
+    try:
+        with open(f"/proc/{number}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 class Script(unittest.TestCase):
     """A script that checks functions of its own is loaded up to the call of check."""
 
@@ -134,6 +167,21 @@ class Script(unittest.TestCase):
                 loading.load(f"{path}:f", {loading.STOP_AT: "1", loading.DIGEST: '{"%s:f": "0"}' % path})
             with self.assertRaisesRegex(calling.Absent, "has no function g"):
                 loading.load(f"{path}:g", {loading.STOP_AT: "1"})
+
+
+    def test_module(self) -> None:
+        """A module that checks its functions when it is imported does not do so in the process that serves one of them."""
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(sys, "path", [folder, *sys.path]):
+            with open(os.path.join(folder, "checks_itself.py"), "w", encoding="utf-8") as file:
+                file.write("import tokitai\ndef f(x): return 1\ntokitai.check(f, 'softmax.forward')\n")
+            with mock.patch("tokitai.checking.run", side_effect=AssertionError("a check was run")):
+                self.assertEqual(loading.load("checks_itself:f")(0), 1)
+
+    def test_libraries(self) -> None:
+        """A function's library is one that it names or imports, not one that something of an attribute's name uses."""
+        names = {"numpy": types.ModuleType("numpy"), "torch": types.ModuleType("torch")}
+        exec("def shape(x): return torch.f(x)\ndef f(x): return numpy.f(x.shape)\ndef g(x):\n    import torch.nn\n    return x\n", names)
+        self.assertEqual([[n for n in loading.libraries_in(names[f]) if n in ("numpy", "torch")] for f in "fg"], [["numpy"], ["torch"]])
 
 
 class Forks(unittest.TestCase):

@@ -101,9 +101,10 @@ class Children:
 
     def _bury(self, how: int) -> None:
         for number in list(self._children):
-            done, status = os.waitpid(number, how)
-            if not done:
+            if os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT | how) is None:
                 continue
+            _kill(number)  # what it has started and left behind; before it is waited for, its number is nobody else's
+            _, status = os.waitpid(number, 0)
             child = self._children.pop(number)
             try:
                 self.watch.unregister(child.status)

@@ -5,6 +5,7 @@ under another name than __main__, its earlier calls of check do nothing, and thi
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import importlib
 import importlib.util
@@ -12,7 +13,8 @@ import json
 import os
 import sys
 import types
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from .calling import Absent, Wrong
 
@@ -136,13 +138,27 @@ def load(text: str, told: Mapping[str, str] = {}) -> Callable:
 
 def _load_module(name: str) -> types.ModuleType:
     try:
-        return importlib.import_module(name)
+        with _checking_nothing(sys.maxsize):
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise Wrong(f"there is no module {error.name}: {error}") from error
 
 
-def _load_file(path: str, stop_at: int) -> types.ModuleType:
+@contextmanager
+def _checking_nothing(stop_at: int) -> Iterator[None]:
+    """Has calls of check do nothing while something is loaded, and the one with number stop_at end the loading: a process that
+    checked what it loads would start another that does so too, and so on."""
     global checks, _stop_at
+    checks, _stop_at = 0, stop_at
+    try:
+        yield
+    except Loaded:
+        pass
+    finally:
+        _stop_at = 0
+
+
+def _load_file(path: str, stop_at: int) -> types.ModuleType:
     if not os.path.isfile(path):
         raise Wrong(f"there is no file {path}")
     folder = os.path.dirname(os.path.abspath(path))
@@ -151,13 +167,8 @@ def _load_file(path: str, stop_at: int) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(MODULE, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[MODULE] = module
-    checks, _stop_at = 0, stop_at or sys.maxsize
-    try:
+    with _checking_nothing(stop_at or sys.maxsize):
         spec.loader.exec_module(module)
-    except Loaded:
-        pass
-    finally:
-        _stop_at = 0
     return module
 
 
@@ -176,7 +187,11 @@ def libraries_in(function: Callable) -> List[str]:
         names, todo = set(), [code]
         while todo:
             c = todo.pop()
-            names.update(c.co_names)
+            for step in dis.get_instructions(c):
+                if step.opname == "IMPORT_NAME":
+                    found.add(step.argval.split(".")[0])
+                elif step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):  # and no attribute of the same name
+                    names.add(step.argval)
             todo += [k for k in c.co_consts if isinstance(k, types.CodeType)]
         cells = [cell.cell_contents for cell in (value.__closure__ or ()) if _is_full(cell)]
         for thing in cells + [value.__globals__[n] for n in names if n in value.__globals__]:
