@@ -8,3 +8,8 @@ import _ "embed"
 //
 //go:embed functions/Binary32.v
 var Binary32 string
+
+// Patterns is the file functions/Patterns.v, which imports Binary32.v.
+//
+//go:embed functions/Patterns.v
+var Patterns string

@@ -67,8 +67,8 @@ func Check(ctx context.Context, names, scripts []string, report func(name string
 	if err := os.Mkdir(filepath.Join(folder, "functions"), 0o755); err != nil {
 		return err
 	}
-	names = append([]string{"Binary32"}, names...)
-	scripts = append([]string{proofs.Binary32}, scripts...)
+	names = append([]string{"Binary32", "Patterns"}, names...)
+	scripts = append([]string{proofs.Binary32, proofs.Patterns}, scripts...)
 	for i, name := range names {
 		report(name)
 		path := filepath.Join("functions", name+".v")

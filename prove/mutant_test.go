@@ -2,6 +2,7 @@ package prove
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -13,8 +14,9 @@ import (
 	"tokitai/internal/testlevel"
 )
 
-// literal is a number in the text of a function, after a bracket or a comma.
-var literal = regexp.MustCompile(`[(,] ?(-?(?:0x1[0-9a-fp.+-]*|[0-9.]+(?:e[+-][0-9]+)?))\b`)
+// literal is a number in the text of a function, after a bracket or a comma: a float, or the
+// eight digits of a pattern.
+var literal = regexp.MustCompile(`[(,] ?(-?(?:0x1[0-9a-f.]*p[+-]?[0-9]+|[0-9.]+(?:e[+-][0-9]+)?)|0x[0-9a-f]{8})\b`)
 
 // kept are the constants that may move by one bit, with the reason. What is left is still
 // proved: the theorem holds for the moved constant too.
@@ -39,12 +41,17 @@ func withConstant(t *testing.T, f *def.Function, i int, ulps int32) (*def.Functi
 	}
 	from, to := begin+first+places[i][2], begin+first+places[i][3]
 	old := text[from:to]
-	c, err := strconv.ParseFloat(old, 32)
-	if err != nil {
-		t.Fatal(err)
+	var changed string
+	if c, err := strconv.ParseUint(old, 0, 32); err == nil && len(old) == len("0x00000000") {
+		changed = fmt.Sprintf("%#08x", uint32(c)+uint32(ulps))
+	} else {
+		c, err := strconv.ParseFloat(old, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed = def.RealOf(float64(math.Float32frombits(math.Float32bits(float32(c)) + uint32(ulps)))).String()
 	}
-	changed := math.Float32frombits(math.Float32bits(float32(c)) + uint32(ulps))
-	parsed, err := def.Parse(text[:from] + def.RealOf(float64(changed)).String() + text[to:])
+	parsed, err := def.Parse(text[:from] + changed + text[to:])
 	if err != nil {
 		t.Fatalf("%s: %v", old, err)
 	}
@@ -59,40 +66,53 @@ func withConstant(t *testing.T, f *def.Function, i int, ulps int32) (*def.Functi
 
 // TestMutants: with a constant moved by one bit, a function is not proved any more.
 func TestMutants(t *testing.T) {
-	f := fn.ExpBoundedFunction
 	_, noProver := FindProver(t.Context())
-	tried := 0
-	for i := 0; ; i++ {
-		for _, ulps := range []int32{1, -1} {
-			g, old := withConstant(t, f, i, ulps)
-			if g == nil {
-				if tried == 0 {
-					t.Error("no constant was tried")
+	// Coq takes seconds for each: first one constant of a function, then all.
+	for _, test := range []struct {
+		f     *def.Function
+		first string
+	}{
+		{fn.ExpBoundedFunction, "-0x1.62e43p-01"}, // the high part of ln 2
+		{fn.RecipBoundedFunction, "0x7ef3340c"},   // the guess
+	} {
+		t.Run(test.f.Name, func(t *testing.T) {
+			tried, proofs := 0, 0
+			for i := 0; ; i++ {
+				for _, ulps := range []int32{1, -1} {
+					g, old := withConstant(t, test.f, i, ulps)
+					if g == nil {
+						if tried == 0 {
+							t.Error("no constant was tried")
+						}
+						if noProver != nil {
+							t.Skip(noProver)
+						}
+						if proofs == 0 && testlevel.Pick(0, 1, 2) > 0 {
+							t.Errorf("no proof was tried: there is no constant %s", test.first)
+						}
+						return
+					}
+					tried++
+					if Hash(g) == Hash(test.f) {
+						t.Fatalf("constant %s moved by %d: the hash stays", old, ulps)
+					}
+					script, err := Script(g)
+					if err != nil { // another shape: a constant that the pattern fixes was moved
+						t.Logf("%s by %d: %v", old, ulps, err)
+						continue
+					}
+					if level := testlevel.Pick(0, 1, 2); noProver != nil || level == 0 || level == 1 && old != test.first {
+						continue
+					}
+					proofs++
+					err = Check(t.Context(), []string{g.Name}, []string{script}, func(string) {})
+					reason := kept[old+" "+strconv.Itoa(int(ulps))]
+					if errors.Is(err, ErrNotProved) == (reason != "") || err != nil && !errors.Is(err, ErrNotProved) {
+						t.Errorf("constant %s moved by %d: %v, want %q", old, ulps, err, reason)
+					}
+					t.Logf("%s by %d: %v", old, ulps, err)
 				}
-				if noProver != nil {
-					t.Skip(noProver)
-				}
-				return
 			}
-			tried++
-			if Hash(g) == Hash(f) {
-				t.Fatalf("constant %s moved by %d: the hash stays", old, ulps)
-			}
-			script, err := Script(g)
-			if err != nil { // another shape: of two magic numbers, one was moved
-				t.Logf("%s by %d: %v", old, ulps, err)
-				continue
-			}
-			// Coq takes seconds for each: first the high part of ln 2, then all.
-			if noProver != nil || testlevel.Pick(0, 1, 2) < 2 && (testlevel.Pick(0, 1, 2) == 0 || old != "-0x1.62e43p-01") {
-				continue
-			}
-			err = Check(t.Context(), []string{g.Name}, []string{script}, func(string) {})
-			reason := kept[old+" "+strconv.Itoa(int(ulps))]
-			if errors.Is(err, ErrNotProved) == (reason != "") || err != nil && !errors.Is(err, ErrNotProved) {
-				t.Errorf("constant %s moved by %d: %v, want %q", old, ulps, err, reason)
-			}
-			t.Logf("%s by %d: %v", old, ulps, err)
-		}
+		})
 	}
 }

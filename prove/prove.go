@@ -27,12 +27,18 @@ func exponentialOf(c claims, symbol string) func(*def.Function) (string, error) 
 	return func(f *def.Function) (string, error) { return exponentialScript(f, c) }
 }
 
+func recipOf(symbol string) func(*def.Function) (string, error) {
+	return func(f *def.Function) (string, error) { return recipScript(f, symbol) }
+}
+
 // proved are the functions that have a script.
 var proved = []Status{
 	{fn.ExpFunction, "x <= 89: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpFunction")},
 	{fn.ExpNonPositiveFunction, "x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpNonPositiveFunction")},
 	{fn.ExpBoundedFunction, "-128 <= x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpBoundedFunction")},
 	{fn.Exp2Function, "x <= 128: 0.83 ulp, 0.915 ulp where 2^x < 2^-126", exponentialOf(exponential2Claims, "fn.Exp2Function")},
+	{fn.RecipFunction, "0 < |x| < 2^128: 0.5185 ulp, 0.75925 ulp where |1/x| < 2^-126", recipOf("fn.RecipFunction")},
+	{fn.RecipBoundedFunction, "2^-125 <= |x| <= 2^125: 0.5185 ulp", recipOf("fn.RecipBoundedFunction")},
 }
 
 // All returns the status of every function of package fn.

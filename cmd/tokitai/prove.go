@@ -141,7 +141,7 @@ func checkProofs(c *cobra.Command, names, scripts []string, timeout time.Duratio
 	err = prove.Check(ctx, names, scripts, func(name string) {
 		done++
 		progress.say("proving %s", name)
-		progress.of(done, 0, float64(len(names)+1))
+		progress.of(done, 0, float64(len(names)+2))
 	})
 	progress.end()
 	if err != nil {
