@@ -1,9 +1,6 @@
 package compiletest
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -69,36 +66,18 @@ func faultsOfNVIDIA(t testing.TB, text string) (faults []string) {
 // product is planted and found. It needs nvdisasm: TOKITAI_NVDISASM, or on the path.
 func TestNVIDIAArithmetic(t *testing.T) {
 	c := gputest.NeedsNVRTC(t)
-	disassembler := os.Getenv("TOKITAI_NVDISASM")
-	if disassembler == "" {
-		disassembler = "nvdisasm"
-	}
-	if _, err := exec.LookPath(disassembler); err != nil {
-		t.Skipf("needs nvdisasm, which TOKITAI_NVDISASM can name: %v", err)
-	}
+	disassembler := nvdisasm(t)
 	for _, architecture := range []string{"sm_80", "sm_90a", "sm_100"} {
-		disassemble := func(text string) string {
+		faults := func(text string) []string {
 			t.Helper()
-			p, err := c.Compile(architecture, complete("rounded", text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join(t.TempDir(), "rounded.cubin")
-			if err := os.WriteFile(file, p.Image, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			said, err := exec.Command(disassembler, "-c", file).CombinedOutput()
-			if err != nil {
-				t.Fatalf("%s: %v\n%s", disassembler, err, said)
-			}
-			return string(said)
+			return faultsOfNVIDIA(t, disassemble(t, disassembler, c, architecture, complete("rounded", text)))
 		}
 		text := sourceOf(t, rounded)
-		for _, fault := range faultsOfNVIDIA(t, disassemble(text)) {
+		for _, fault := range faults(text) {
 			t.Errorf("%s: %s", architecture, fault)
 		}
 		fused := regexp.MustCompile(`const float (\w+) = (\w+) \+ (\w+);`).ReplaceAllString(text, "const float $1 = fused($2, 1.5f, $3);")
-		if fused == text || len(faultsOfNVIDIA(t, disassemble(fused))) == 0 {
+		if fused == text || len(faults(fused)) == 0 {
 			t.Errorf("%s: a fused product is not seen", architecture)
 		}
 	}

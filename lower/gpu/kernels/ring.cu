@@ -3,7 +3,7 @@
 //
 // Operands  A (M,K) or (K,M), B (K,N) or (N,K) in i8, with C in i32, or with scales in f16, bf16 or f32; or A, B
 //           and C in i64. Rows at any stride and alignment.
-// Numerics  exact: i8 in 32 bits, which wrap; i64 as residues from 0 to p^k-1. With SCALED, the sum is rounded to f32
+// Numerics  exact: i8 in 32 bits, which wrap; i64 as residues from 0 to p^k-1, times 2^64 on the way. With SCALED, the sum is rounded to f32
 //           once, then multiplied by the scale of the row, and of the column, each product rounded.
 // Schedule  a step of 16 words along k lies in shared memory; a word is four neighbours along k of i8, or one residue.
 //           A thread has 4x4 results. What is missing at the end of a row is 0, which changes no exact sum.
@@ -41,11 +41,6 @@ DEVICE u32 add_product(u32 acc, u32 a, u32 b) {
 DEVICE Word word_of(const i64* values) { return (u64)values[0]; }
 DEVICE u64 add_product(u64 acc, u64 a, u64 b) { return acc + a * b; }
 #else
-DEVICE Word word_of(const i64* values) {
-    i64 rest = values[0] % (i64)MODULUS;
-    return (u64)(rest < 0 ? rest + (i64)MODULUS : rest);
-}
-
 // The upper half of a product, from products of halves.
 DEVICE u64 multiply_high(u64 a, u64 b) {
     u64 a0 = (u32)a, a1 = a >> 32, b0 = (u32)b, b1 = b >> 32;
@@ -54,14 +49,22 @@ DEVICE u64 multiply_high(u64 a, u64 b) {
     return a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
-// a b / 2^64 modulo p^k, by Montgomery: a multiple of the modulus makes the low word 0. The carry is 1 unless it was.
+// a b / 2^64 modulo p^k, for any a and b below the modulus, by Montgomery: a multiple of the modulus makes the low word
+// 0. The carry is 1 unless it was.
 DEVICE u64 montgomery(u64 a, u64 b) {
     u64 low = a * b;
     u64 z = multiply_high(a, b) + multiply_high(low * NEGATED_INVERSE, MODULUS) + (low != 0);
     return z >= MODULUS ? z - MODULUS : z;
 }
 
-// The sum of products, each divided by 2^64; result_of multiplies by it.
+// A residue times 2^64, from two's complement: x - 2^64 for a negative number.
+DEVICE Word word_of(const i64* values) {
+    u64 z = montgomery((u64)values[0], SQUARE);
+    if (values[0] >= 0) return z;
+    return z >= SQUARE ? z - SQUARE : z + (MODULUS - SQUARE);
+}
+
+// The sum of products, times 2^64; put divides by it.
 DEVICE u64 add_product(u64 acc, u64 a, u64 b) {
     u64 z = acc + montgomery(a, b); // below 2^64
     return z >= MODULUS ? z - MODULUS : z;
@@ -98,7 +101,7 @@ DEVICE void put(const Params& p, i64 row, i64 col, Word sum) {
 #elif IS_INTEGER && IS_BINARY
     *at = (Output)(sum & (MODULUS - 1));
 #elif IS_INTEGER
-    *at = (Output)montgomery(sum, SQUARE);
+    *at = (Output)montgomery(sum, 1);
 #else
     STORE_OUTPUT(at, scaled(p, (float)(i32)sum, row, col));
 #endif
