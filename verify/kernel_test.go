@@ -59,7 +59,7 @@ func store(d *def.Definition, l *engine.Launch, from []num.Array, skip func(oper
 		for r := range a.Rows {
 			for c := range a.Cols {
 				if skip == nil || !skip(i, r, c) {
-					a.SetBits(r, c, from[i].Bits(r, c))
+					a.SetBits64(r, c, from[i].Bits64(r, c))
 				}
 			}
 		}
