@@ -70,15 +70,24 @@ func NextDown[P Pattern](d DType, bits P) P {
 
 // ULP returns the distance between neighbours of d in the binade of |x|. Below the
 // smallest normal value it is the smallest subnormal; beyond the largest finite
-// value, infinity included, it stays that of the top binade. NaN gives NaN.
+// value, infinity included, it stays that of the top binade. NaN gives NaN. Integers are 1
+// apart.
 func ULP(d DType, x float64) float64 {
-	if x != x {
+	switch {
+	case x != x:
 		return x
+	case d.IsInteger():
+		return 1
 	}
 	f := d.format()
 	e := int(math.Float64bits(x)>>52&0x7ff) - 1023
 	return math.Ldexp(1, min(max(e, f.emin), f.emax)-f.fraction)
 }
 
-// MaxFinite returns the largest finite value of d.
-func MaxFinite(d DType) float64 { return float64(Widen(d, d.format().largest)) }
+// MaxFinite returns the largest finite value of d; that of I64 is rounded to 2^63.
+func MaxFinite(d DType) float64 {
+	if d.IsInteger() {
+		return float64(int64(1)<<(8*d.Size()-1) - 1)
+	}
+	return float64(Widen(d, d.format().largest))
+}

@@ -106,7 +106,7 @@ func (x *trialRun) others() []other {
 		for i, o := range t.Definition.Operands {
 			if a := l.array(i); o.IsIn && !o.IsIndex {
 				value := fill.value
-				if a.DType.IsFloat() && !math.IsInf(value, 0) && !math.IsNaN(value) {
+				if !math.IsInf(value, 0) && !math.IsNaN(value) {
 					value = min(value, num.MaxFinite(a.DType))
 				}
 				trial.Fill(a, func(int, int) float32 { return float32(value) })

@@ -31,10 +31,7 @@ func (l *loaded) valueKinds() *valueKinds {
 }
 
 func (k *valueKinds) floats(operand int, a num.Array) {
-	smallest := 0.0 // normal number
-	if a.DType.IsFloat() {
-		smallest = num.ULP(a.DType, 0) / num.ULP(a.DType, 1)
-	}
+	smallest := num.ULP(a.DType, 0) / num.ULP(a.DType, 1) // normal number
 	row := make([]float32, a.Cols)
 	for r := range a.Rows {
 		a.Floats(r, row)
