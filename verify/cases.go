@@ -273,7 +273,7 @@ func (l *lister) pairs() {
 	case def.KindScatterAdd:
 		shapes = [][]int{{4200, 1, 5}, {20_001, 1, 1}, {50, 9000, 3}, {300, 40_000, 2}, {1100, 300, 40}, {9000, 3, 4}}
 	default:
-		shapes = [][]int{{260, 257}, {1030, 70}, {1100, 40}, {5, 8200}, {7, 4200}, {5, 5120}, {4, 16_400}, {65_537, 1}, {1, 65_537}, {1, 131_073}}
+		shapes = [][]int{{260, 257}, {1030, 70}, {1100, 40}, {5, 8200}, {7, 4200}, {5, 5120}, {4, 16_400}, {1, 131_073}, {65_537, 1}}
 	}
 	if !l.p.pairs {
 		return
@@ -285,7 +285,7 @@ func (l *lister) pairs() {
 		}
 	}
 	for _, p := range l.t.patterns() {
-		if strings.HasPrefix(p.name, "identity-") { // of a square matrix
+		if strings.HasPrefix(p.name, "identity-") || p.name == "graded" { // in square matrices
 			l.add(&Case{Pattern: p.name, Sizes: l.shape(24, 24, 24)})
 		}
 	}
@@ -294,6 +294,9 @@ func (l *lister) pairs() {
 		if i%2 == 0 {
 			l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...)})
 		}
+	}
+	if name := "sums-of-every-size"; l.t.pattern(name) != nil { // every logarithm, as far as there is room
+		l.add(&Case{Pattern: name, Sizes: l.shape(100, 2100)})
 	}
 	if l.t.Definition.Kind == def.KindRowwise && divisible(l.t.Definition) == "" { // sums over all: outputs are few
 		l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(600, 1030)})
@@ -607,6 +610,9 @@ func (l *lister) large() {
 			side *= 2
 		}
 		l.add(&Case{Pattern: usual, Sizes: l.shape(side+1, side+3, side-1)})
+		if name := "graded"; l.t.pattern(name) != nil && !l.t.Definition.HasAxes() { // halves of halves, where an algorithm of fewer products begins
+			l.add(&Case{Pattern: name, Sizes: l.shape(side, side, side)})
+		}
 		if many := n/4099 + 1; l.p.large >= 1<<24 && !l.t.Definition.HasAxes() { // of few products each
 			l.add(&Case{Pattern: usual, Sizes: l.shape(many, 2, 4099)})
 		}

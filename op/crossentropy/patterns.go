@@ -35,6 +35,7 @@ var patterns = []op.Pattern{
 		Index: map[string]op.Index{"label": func(g *gen.Generator, _, bound int) int { return g.Below(min(2, bound)) }},
 	},
 
+	pattern("sums-of-every-size", 1, everySize, nil),
 	{ // labels that are the ignored one in their low bits
 		Name: "labels-like-the-ignored", Definition: Definition, Params: []float64{DefaultIgnore, 1}, IsLong: true,
 		Index: map[string]op.Index{"label": likeIgnored},
@@ -102,6 +103,14 @@ func badSometimes(g *gen.Generator, r, bound int) int {
 		return []int{-1, bound, math.MaxInt32, math.MinInt32}[r/3%4]
 	}
 	return g.Below(bound)
+}
+
+// everySize has rows whose sums are anything from 1 to the number of columns.
+func everySize(_ *gen.Generator, r, c int) float32 {
+	if c == 0 {
+		return 0
+	}
+	return -12 * gen.Seeded(uint64(r)).Uniform(0, 1)
 }
 
 // likeIgnored has 8 or 16 low bits of the ignored label, where there are columns enough.

@@ -34,6 +34,7 @@ var fillings = []filling{
 	{name: "same-sign", left: everywhere(op.Positive), right: everywhere(op.Positive)},
 	{name: "f32-underflow", left: everywhere(exponents(-78, -72)), right: everywhere(exponents(-78, -72))},
 	{name: "f32-overflow", left: cycle(-0x1p63, 0x1p64, -0x1p64), right: cycle(0x1p63, 0x1p64, 0x1.8p63)},
+	{name: "graded", left: graded, right: graded}, // results of every size, which the products of others must not touch
 	{name: "delicate-row", left: delicateRow(0), right: delicate(0)},
 	{name: "delicate-column", left: delicate(0), right: delicateRow(0)},
 	{name: "delicate-late-row", left: delicateRow(200), right: delicate(200)},
@@ -103,6 +104,9 @@ func delicateRow(at int) factor {
 		return 0
 	}
 }
+
+// graded has rows, or columns, of 13 sizes: those of two halves differ.
+func graded(g *gen.Generator, _, i int) float32 { return g.Normal() * float32(math.Ldexp(1, -(i%12))) }
 
 // nearOne is a few units in the last place from 1, times a scale: products end close to
 // the middle between two binary32 numbers, on which rounding twice goes wrong.

@@ -225,6 +225,15 @@ func stableWrong(l *mutants.List) {
 	}))
 	l.Of(d, num.F32)
 	l.Add("strassen", "Strassen's seven products: small results have the errors of large ones", mutants.Stable, mutants.Plain{Body: strassen})
+	l.Level = mutants.Quick // no case of level smoke has square matrices of that size
+	l.Add("strassen-from-64", "Strassen's seven products where every size is even and at least 64", mutants.Stable, mutants.Plain{Body: func(c *mutants.Call) {
+		if a, b := c.Operands[0], c.Operands[1]; min(a.Rows, a.Cols, b.Cols) >= 64 {
+			strassen(c)
+			return
+		}
+		mutants.Contraction(mutants.Fused)(c)
+	}})
+	l.Level = mutants.Smoke
 	l.Add("tf32-three-products", "factors of two parts of 11 bits, three products", mutants.Stable, dots(emulated(func(x float32) []float32 {
 		high := mutants.KeepBits(11)(float64(x))
 		if x-x != 0 {
