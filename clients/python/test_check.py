@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -168,6 +169,21 @@ class Script(unittest.TestCase):
             with self.assertRaisesRegex(calling.Absent, "has no function g"):
                 loading.load(f"{path}:g", {loading.STOP_AT: "1"})
 
+
+    def test_prints(self) -> None:
+        """A script may print as much as it likes before it calls check."""
+        script = (
+            "import sys, tokitai\nprint('a' * 200_000)\nprint('b' * 200_000, file=sys.stderr)\n"
+            "def double(x): return [[2 * v for v in row] for row in x]\n"
+            "report = tokitai.check(double, 'softmax.forward', dtypes=['f32'], case='normal/R=5,C=33', seed=1)\nprint(report.verdict, report.process)\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "script.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(script)
+            own = os.path.dirname(os.path.abspath(tokitai.__file__))
+            done = subprocess.run([sys.executable, path], env={**os.environ, "PYTHONPATH": os.path.dirname(own)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.stdout.splitlines()[-1:], ["rejected fresh processes"], done.stderr[-1000:])
 
     def test_module(self) -> None:
         """A module that checks its functions when it is imported does not do so in the process that serves one of them."""

@@ -16,6 +16,8 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from tokitai_client import DTYPES, Placed, Tensor
 
+from .calling import Wrong
+
 # Names of the formats in torch; those of NumPy and ml_dtypes are the same but for the case of no format here.
 NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "i32": "int32", "i8": "int8", "i64": "int64", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 _DTYPES = {name: dtype for dtype, name in NAMES.items()}
@@ -176,6 +178,14 @@ def _to_cupy(tensor: Tensor, device: Any) -> Any:
 
 def _to_jax(tensor: Tensor, device: Any) -> Any:
     return load("jax").device_put(_to_numpy(tensor), device)
+
+
+def torch_device(name: str) -> Any:
+    """Returns a device of torch, which need not exist. Raises Wrong if torch has none of this name."""
+    try:
+        return load("torch").device(name)
+    except RuntimeError as error:
+        raise Wrong(f"device {name!r}: torch has no such device, want cpu, cuda or cuda:1") from error
 
 
 def torch_dtype(dtype: str) -> Any:

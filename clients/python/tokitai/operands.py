@@ -214,7 +214,7 @@ class Torch(Library):
 
     def __init__(self, device: str = "cpu"):
         self.torch = arrays.load("torch")
-        where = self.torch.device(device)
+        where = arrays.torch_device(device)
         if where.type == "cuda":
             if not self.torch.cuda.is_available():
                 raise Wrong(f"device {device}: torch {self.torch.__version__} finds no CUDA device")

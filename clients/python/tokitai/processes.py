@@ -180,12 +180,16 @@ class Host:
 def serve_listener(number: int, prepare: Callable[[], hosting.Served], device: str) -> int:
     """Serves fresh children of this process, which has loaded callables and computed nothing, to the relays that connect to
     listener number. Says on standard output when it is ready, and ends when its standard input does."""
+    answer = os.dup(1)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)  # scripts print while they are loaded
+    os.close(nothing)
     with socket.socket(fileno=number) as listener:
         host = Host(listener, prepare, True, True)
         kind = "absent" if isinstance(host.fault, Absent) else "fault"
         told = f"{kind} {host.fault}" if host.fault else "ready" if host.is_fit(device) else "unfit"
-        os.write(1, told.encode())
-        os.close(1)
+        os.write(answer, told.encode())
+        os.close(answer)
         if told != "ready":
             return 2
         life = selectors.DefaultSelector()
@@ -240,10 +244,10 @@ def kernel(functions: Mapping[str, Callable], options: hosting.Options, way: str
 @contextmanager
 def _fresh(functions: Mapping[str, Callable], options: hosting.Options) -> Iterator[Kernel]:
     command, environment = fresh_command(functions, options), fresh_environment(functions)
-    with _listening() as (listener, path):
+    with _listening() as (listener, path), tempfile.TemporaryFile() as errors:  # which a pipe might not hold
         number = listener.fileno()
         loader = subprocess.Popen(
-            command + ["--listen", str(number)], env=environment, pass_fds=(number,), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+            command + ["--listen", str(number)], env=environment, pass_fds=(number,), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
         )
         try:
             listener.close()
@@ -252,8 +256,8 @@ def _fresh(functions: Mapping[str, Callable], options: hosting.Options) -> Itera
                 yield Kernel(_relay(path), _wait, command)
                 return
             loader.stdin.close()
-            said = loader.stderr.read().decode(errors="replace")
             status = loader.wait()
+            said = _text(errors)
         finally:
             loader.stdin.close()
             try:
@@ -262,7 +266,6 @@ def _fresh(functions: Mapping[str, Callable], options: hosting.Options) -> Itera
                 loader.kill()
                 loader.wait()
             loader.stdout.close()
-            loader.stderr.close()
     if told.startswith(("absent ", "fault ")):
         kind, _, message = told.partition(" ")
         raise (Absent if kind == "absent" else Wrong)(message)
