@@ -1,7 +1,7 @@
 package integer
 
 import (
-	"encoding/binary"
+	"unsafe"
 
 	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
@@ -145,9 +145,10 @@ func (j *job) compute(w *worker, row, col int) {
 func (j *job) store(w *worker, row, col int, sums []int32, correction int32) {
 	result := &j.whole.Result
 	if result.DType == num.I32 {
-		to := result.Data[4*(row*result.Stride+col):][:4*len(sums)]
+		data := result.Data[4*(row*result.Stride+col):][:4*len(sums)]
+		to := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(data))), len(sums))
 		for c, v := range sums {
-			binary.LittleEndian.PutUint32(to[4*c:], uint32(v-correction))
+			to[c] = v - correction
 		}
 		return
 	}
