@@ -13,6 +13,7 @@ type Pattern struct {
 	Definition *def.Definition
 	Params     []float64          // in the order of the definition; nil takes those of its first Data
 	Values     map[string]Element // operands that it does not name are normally distributed
+	Integers   map[string]Integer // instead of Values, of operands that are stored as integers
 	Index      map[string]Index   // indices that it does not name are uniform
 
 	// IsGrid says that sums over these values are exact in every order, as long as they are not
@@ -25,6 +26,10 @@ type Pattern struct {
 	// rowwise definition, on rows of more columns than 16 bits count.
 	IsLong bool
 }
+
+// Integer returns the integer at a row and a column, of up to 64 bits, which a float32 does not
+// hold.
+type Integer func(g *gen.Generator, r, c int) int64
 
 // Index returns the index at a row, for a table of bound rows. It may be out of range.
 type Index func(g *gen.Generator, r, bound int) int

@@ -23,6 +23,7 @@ type pattern struct {
 	isGrid bool
 	isLong bool
 	value  func(o *def.Operand) op.Element
+	ints   map[string]op.Integer // by operand, instead of value
 	index  func(o *def.Operand) op.Index
 	counts int  // how many inputs run through all patterns of their formats, as a counter does
 	isRaw  bool // inputs are random bits: every exponent, every NaN; some fractions of f32 are all ones: a carry leaves them, of a NaN too
@@ -120,7 +121,7 @@ func (t *Target) makePatterns() []*pattern {
 		for _, p := range o.Patterns {
 			if p.Definition == t.Definition {
 				made := t.newPattern(p.Name, p.Params, p.Values, p.Index)
-				made.isGrid, made.isLong = p.IsGrid, p.IsLong
+				made.isGrid, made.isLong, made.ints = p.IsGrid, p.IsLong, p.Integers
 				add(made)
 			}
 		}
@@ -485,13 +486,16 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 				return count >> shift & (1<<bits - 1)
 			})
 			counted, shift = counted+1, shift+bits
-		case p.isRaw:
-			row := uint64(0)
+		case p.isRaw || p.ints[o.Name] != nil:
+			row, integer := uint64(0), p.ints[o.Name]
 			trial.FillBits(a, func(r, col int) uint64 {
 				if col == 0 {
 					row = gen.Row(c.matrixKey(o, a, key, r), a.RowIn(r)+rowFrom)
 				}
 				g.PlaceIn(row, col+colFrom)
+				if integer != nil {
+					return uint64(integer(&g, a.RowIn(r)+rowFrom, col+colFrom))
+				}
 				bits := g.Next()
 				if a.DType == num.F32 && g.Below(16) == 0 {
 					bits |= 1<<23 - 1

@@ -56,7 +56,7 @@ func Power(p uint64, k int) (uint64, error) {
 	for range k {
 		high, low := bits.Mul64(q, p)
 		if high != 0 || low > MaxWord {
-			return 0, fmt.Errorf("%d^%d %w: it is beyond 2^63", p, k, ErrTooLarge)
+			return 0, fmt.Errorf("%d^%d %w: it is beyond 2^63, for which there is zpk.Big", p, k, ErrTooLarge)
 		}
 		q = low
 	}

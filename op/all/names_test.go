@@ -58,6 +58,11 @@ func checkNames(operations []*op.Operation) (errs []error) {
 					refuse(o, d, p.Name, "%s is no input of real values, or has none here", name)
 				}
 			}
+			for name, e := range p.Integers {
+				if i := d.Operand(name); i < 0 || !d.Operands[i].IsIn || !d.Operands[i].IsInt() || d.Operands[i].IsIndex || e == nil || p.Values[name] != nil {
+					refuse(o, d, p.Name, "%s is no input of integers, or has none here, or values besides", name)
+				}
+			}
 			for name, e := range p.Index {
 				if i := d.Operand(name); i < 0 || !d.Operands[i].IsIndex || e == nil {
 					refuse(o, d, p.Name, "%s is no index, or has no values here", name)

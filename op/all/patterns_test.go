@@ -93,6 +93,8 @@ func fill(p op.Pattern, sizes map[string]int, formats []num.DType) []num.Array {
 					operands[i].SetBits(r, c, uint32(int32(p.Index[o.Name](g, r, sizes[o.Bound]))))
 				case o.IsIndex:
 					operands[i].SetBits(r, c, uint32(int32(g.Below(sizes[o.Bound]))))
+				case p.Integers[o.Name] != nil:
+					operands[i].SetBits64(r, c, uint64(p.Integers[o.Name](g, operands[i].RowIn(r), c)))
 				case p.Values[o.Name] != nil:
 					operands[i].Set(r, c, p.Values[o.Name](g, operands[i].RowIn(r), c))
 				default:

@@ -123,8 +123,8 @@ func wrongExact(l *mutants.List) {
 	l.Add("scales-swapped", "rows are multiplied by the scales of columns, and columns by those of rows", mutants.Stable, mutants.Plain{Body: swappedScales})
 	l.Add("store-via-bf16", "results are rounded to bf16, then to f16", mutants.PromisesBits, mutants.Plain{Body: bytes(wrapping).Body, Store: mutants.StoreVia(mutants.To(num.BF16))})
 	l.Of(gemm.Int8Definition, num.F32)
-	l.Add("rounded-twice", "the accumulator is rounded to f16 on its way", mutants.AnyOrder, scaledBytes(wrapping, roundedTwice))
-	l.Add("i16-accumulator", "the sum is kept in 16 bits", mutants.Stable, bytes(func(a, b []int32) int32 { return int32(int16(wrapping(a, b))) }))
+	l.Add("rounded-twice-in-any-order", "the accumulator is rounded to f16 on its way", mutants.AnyOrder, scaledBytes(wrapping, roundedTwice))
+	l.Add("i16-accumulator-stable", "the sum is kept in 16 bits", mutants.Stable, bytes(func(a, b []int32) int32 { return int32(int16(wrapping(a, b))) }))
 
 	l.Of(gemm.ZPKDefinition, num.I64)
 	l.Add("not-reduced", "the sum wraps at 64 bits, and is not reduced", mutants.PromisesBits, residues(func(a, b []int64, _ *big.Int) *big.Int {
@@ -206,9 +206,9 @@ func rightExact(l *mutants.List) {
 		half := len(a) / 2
 		return wrapping(a[:half], b[:half]) + wrapping(a[half:], b[half:])
 	}))
-	l.Add("column-first", "the scale of the column is multiplied first", mutants.Stable, scaledBytes(wrapping, columnFirst))
-	l.Add("scales-first", "the scales are multiplied with each other first", mutants.Stable, scaledBytes(wrapping, scalesFirst))
-	l.Add("wide-scaling", "the products with scales are rounded once, at the end", mutants.Stable, scaledBytes(wrapping, wideScaling))
+	l.Add("column-first-stable", "the scale of the column is multiplied first", mutants.Stable, scaledBytes(wrapping, columnFirst))
+	l.Add("scales-first-stable", "the scales are multiplied with each other first", mutants.Stable, scaledBytes(wrapping, scalesFirst))
+	l.Add("wide-scaling-stable", "the products with scales are rounded once, at the end", mutants.Stable, scaledBytes(wrapping, wideScaling))
 	l.Of(gemm.ZPKDefinition, num.I64)
 	l.Add("montgomery", "factors and products are kept as multiples of 2^64 modulo p^k", mutants.PromisesBits, residues(montgomery))
 	l.Add("split", "the sums of three parts of K are reduced, then added", mutants.PromisesBits, residues(func(a, b []int64, q *big.Int) *big.Int {

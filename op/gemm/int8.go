@@ -68,7 +68,7 @@ func int8Operation() *op.Operation {
 	for _, k := range []int{64, 1024, 4096} {
 		o.Data = append(o.Data, op.Data{
 			Name: fmt.Sprintf("uniform, %d summed", k), Definition: d, Sizes: map[string]int{"M": 48, "N": 48, "K": k},
-			Values: map[string]op.Element{"A": anyByte, "B": anyByte, d.RowScale: op.Positive, d.ColScale: op.Positive},
+			Values: map[string]op.Element{"A": anyByte, "B": anyByte, d.RowScale: smallScale, d.ColScale: smallScale},
 		})
 	}
 	return o
@@ -118,6 +118,9 @@ func int8Bounds() []bound.Form {
 	}}
 }
 
+// smallScale has scales as of quantised values, with which results are in the range of f16.
+func smallScale(g *gen.Generator, r, c int) float32 { return op.Positive(g, r, c) * 0x1p-7 }
+
 // anyByte is every value of i8.
 func anyByte(g *gen.Generator, _, _ int) float32 { return float32(g.Below(256) - 128) }
 
@@ -136,7 +139,9 @@ func int8Patterns() []op.Pattern {
 	add("signs", func(g *gen.Generator, _, _ int) float32 { return float32(g.Below(2)*255 - 128) }, func(g *gen.Generator, _, _ int) float32 { return float32(g.Below(2)*255 - 128) })
 	add("last-alone", func(_ *gen.Generator, _, c int) float32 { return float32(c%17 - 8) }, func(g *gen.Generator, r, c int) float32 { return float32((r+3*c)%255 - 127) })
 	add("negative", func(g *gen.Generator, _, _ int) float32 { return float32(-1 - g.Below(128)) }, anyByte)
-	list[1].IsLong = true // 2^17 products of 2^14
+	add("odd", func(*gen.Generator, int, int) float32 { return 127 }, func(*gen.Generator, int, int) float32 { return 127 })
+	list[1].IsLong = true           // 2^17 products of 2^14
+	list[len(list)-1].IsLong = true // of more than 1,040 of these, the last digit is beyond those of a float32
 	for _, f := range scaleFillings {
 		list = append(list, op.Pattern{Name: f.name, Definition: d, Values: map[string]op.Element{"A": anyByte, "B": anyByte, d.RowScale: f.row, d.ColScale: f.col}})
 	}

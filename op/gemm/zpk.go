@@ -102,7 +102,8 @@ func wideIntegers(bits int) op.Element {
 	return func(g *gen.Generator, _, _ int) float32 { return g.Exponents(-1, bits) }
 }
 
-// zpkPatterns have the ends of int64, and multiples of powers of p, whose products are 0.
+// zpkPatterns have the ends of int64, and multiples of powers of p, whose products are 0 or
+// nearly so.
 func zpkPatterns() []op.Pattern {
 	d := ZPKDefinition
 	powers := func(most int) op.Element {
@@ -114,6 +115,14 @@ func zpkPatterns() []op.Pattern {
 			return v
 		}
 	}
+	// power returns 3^e times 1, -1, 2 or -2.
+	power := func(g *gen.Generator, e int) int64 {
+		v := int64([]int{1, -1, 2, -2}[g.Below(4)])
+		for range e {
+			v *= 3
+		}
+		return v
+	}
 	var list []op.Pattern
 	add := func(name string, left, right op.Element) {
 		list = append(list, op.Pattern{Name: name, Definition: d, Values: map[string]op.Element{"A": left, "B": right}})
@@ -121,7 +130,11 @@ func zpkPatterns() []op.Pattern {
 	add("least", func(*gen.Generator, int, int) float32 { return -0x1p63 }, wideIntegers(63))
 	add("minus-one", func(*gen.Generator, int, int) float32 { return -1 }, func(*gen.Generator, int, int) float32 { return -1 })
 	add("small-valuations", powers(8), powers(8))
-	add("large-valuations", powers(30), powers(30)) // beyond 3^15, a float32 rounds
 	add("wide-left", wideIntegers(63), func(g *gen.Generator, _, _ int) float32 { return float32(g.Below(3) - 1) })
-	return list
+	return append(list, op.Pattern{ // products of valuation 38, the largest that is not 0, and 39
+		Name: "large-valuations", Definition: d, Integers: map[string]op.Integer{
+			"A": func(g *gen.Generator, _, c int) int64 { return power(g, c%20) },
+			"B": func(g *gen.Generator, r, _ int) int64 { return power(g, 38-r%20+g.Below(2)) },
+		},
+	})
 }
