@@ -46,7 +46,8 @@ import (
 //     random word, which makes it a monotonic function of the value before: the ends of the set are
 //     y-B and y+B, rounded to binary32 and then by that word.
 //   - Absolute terms: k·2^-150·|dy/dv| for every product, quotient and fused multiply-add v, twice
-//     that for a scale node; |dy/df|·max(k_f·2^-150, 1/MaxFloat32) for functions, because a value
+//     that for a scale node, and n·2^-150·|dy/dv| if v is a sum of n > k terms divided or multiplied by
+//     what is the same for all of them, since a kernel may divide the terms; |dy/df|·max(k_f·2^-150, 1/MaxFloat32) for functions, because a value
 //     whose reciprocal overflows may be lost, as in x/(1+exp(-t)). If subnormals may be flushed,
 //     2^-126 takes the place of 2^-150 and of 1/MaxFloat32, and subnormal inputs may be 0. Then
 //     StableOptions.Allow.

@@ -93,12 +93,12 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 		case def.OpAdd, def.OpSub:
 			at.relative = step
 		case def.OpMul, def.OpFMA:
-			at.relative, at.absolute = step, stableFactor*lost
+			at.relative, at.absolute = step, s.quotients(n)*lost
 		case def.OpScale:
 			at.absolute = 2 * stableFactor * lost
 		case def.OpDiv:
 			function("div", 0.5)
-			at.absolute += stableFactor * lost
+			at.absolute += s.quotients(n) * lost
 		case def.OpSqrt:
 			function("sqrt", 0.5)
 		case def.OpCall:

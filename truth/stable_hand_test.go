@@ -7,6 +7,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/fn"
+	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op/adamw"
 	"tokitai/op/crossentropy"
@@ -260,6 +261,34 @@ func TestStableDeclarations(t *testing.T) {
 		if got := s.Error(1, 0, 0, 0); math.Abs(got-want) > 0x1p-10*want+8*u*0x1p-140 {
 			t.Errorf("a subnormal, flushed %v: the bound is %v, want %v", flushes, got, want)
 		}
+	}
+}
+
+// A mean that is updated with every element divides as often as there are elements, and each
+// quotient may underflow.
+func TestStableMeanOfSubnormals(t *testing.T) {
+	d := rowwise("mean", func(b *def.Builder) { b.OutRow("y", def.RowSum(b.In("x")).Div(b.Columns()), def.Only(num.F32)) })
+	g := gen.New("mean of subnormals")
+	x, farthest := num.NewArray(num.F32, 1, 1000), int64(0)
+	for range 20 {
+		mean, sum := float32(0), 0.0
+		for c := range x.Cols {
+			v := float32(g.Below(1<<16)) * 0x1p-149 // 2^15 units of binary32 on average
+			x.Set(0, c, v)
+			mean += (v - mean) / float32(c+1)
+			sum += float64(v)
+		}
+		s := stable(t, d, truth.StableOptions{}, x, num.NewArray(num.F32, 1, 1))
+		if bits := math.Float32bits(mean); !s.Admits(1, 0, 0, s.MostHeight(), bits) {
+			t.Errorf("the running mean %v is not admitted, of %v", mean, sum/1000)
+		}
+		farthest = max(farthest, num.Distance(num.F32, math.Float32bits(mean), math.Float32bits(float32(sum/1000))))
+		if n := s.Count(1, 0, 0, s.MostHeight()); n > 2*504+1 { // 1000·2^-150, and 1000·2^-24·2^16 units for the sum
+			t.Errorf("%d values, want at most 1009", n)
+		}
+	}
+	if farthest < 3 {
+		t.Errorf("no running mean is more than %d values off: the test shows nothing", farthest)
 	}
 }
 

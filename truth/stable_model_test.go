@@ -122,7 +122,11 @@ func (m *model) element(all []values, n *def.Node, r, c int) {
 		if v == 0 {
 			return 0
 		}
-		return 4 * 0x1p-150
+		most := 4.0
+		if n.Op == def.OpDiv && n.Args[0].Op == def.OpRowSum && n.Args[1].Extent&def.PerColumn == 0 { // the terms may be divided
+			most = max(most, float64(m.cols))
+		}
+		return most * 0x1p-150
 	}
 	switch n.Op {
 	case def.OpInput:

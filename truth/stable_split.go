@@ -19,6 +19,30 @@ func isSplit(n *def.Node) bool {
 	return isSum(n) && (n.Args[0].Op == def.OpAdd || n.Args[0].Op == def.OpSub)
 }
 
+// quotients returns how many products or quotients may stand for one, and underflow: k, or the
+// number of terms of a sum that is divided, or multiplied, by what is the same for all of them. A
+// kernel may divide the terms instead, as a mean does that is updated with every element.
+func (s *Stable) quotients(n *def.Node) float64 {
+	most := 1
+	for k, a := range n.Args {
+		isFirst := n.Op == def.OpMul || n.Op == def.OpDiv && k == 0
+		if isFirst && isSum(a) && n.Args[1-k].Extent&a.Args[0].Extent&^a.Extent == 0 {
+			most = s.length(a)
+		}
+	}
+	return float64(max(stableFactor, most))
+}
+
+// length returns the number of terms of a sum.
+func (s *Stable) length(n *def.Node) int {
+	for i, o := range s.call.d.Operands {
+		if a := s.call.operands[i]; o.Extent == def.PerElement {
+			return map[def.Op]int{def.OpRowSum: a.Cols, def.OpColSum: a.Rows, def.OpTotalSum: a.Rows * a.Cols}[n.Op]
+		}
+	}
+	return 1
+}
+
 // shapeOf returns the shape of a sum.
 func (p *perturbation) shapeOf(n *def.Node) shape {
 	return p.shapes[map[def.Op]sumKind{def.OpRowSum: rowSums, def.OpColSum: columnSums, def.OpTotalSum: totalSums}[n.Op]]
