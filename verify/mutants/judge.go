@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"flag"
+	"fmt"
 	"reflect"
 	"regexp"
 	"runtime"
@@ -232,7 +233,7 @@ func (m *Mutant) judge(ctx context.Context, t *testing.T, p *Practitioner, level
 		}
 		j := &Judged{r.Report.Verdict, r.RejectedBy()}
 		if !m.isExpected(j.Verdict, level, isRight) {
-			t.Errorf("%s (%s): %s%s at level %s: %s", m.Name, m.Fault, j.Verdict, how, level, cmp.Or(r.Report.Reason, j.String()))
+			t.Errorf("%s (%s): %s%s at level %s: %s", m.Name, m.Fault, j.Verdict, how, level, reasonOf(r.Report))
 		}
 		return j
 	}
@@ -256,6 +257,14 @@ func (m *Mutant) judge(ctx context.Context, t *testing.T, p *Practitioner, level
 	if o.Practice, err = p.Check(m); err != nil {
 		t.Errorf("%s: %v", m.Name, err)
 	}
+}
+
+// reasonOf returns why a kernel has its verdict, with the case that failed.
+func reasonOf(r *evidence.Report) string {
+	if f := r.Failure; f != nil {
+		return fmt.Sprintf("%s: got %s, want %s, in case %s", r.Reason, f.Got, f.Want, f.Case)
+	}
+	return cmp.Or(r.Reason, string(r.Verdict))
 }
 
 // each calls do with every kernel, as many at a time as there are processors.
