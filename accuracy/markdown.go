@@ -80,6 +80,10 @@ included; where it can make a bound useless, the text says under which condition
 be left out, since the last step already rounds to f32, except for embedding.backward from f16 to f32. Names of outputs in a
 bound stand for their exact values. Most bounds are a little wider than the radius; for matrix products the bound is much wider,
 because it uses the magnitudes of the products, not those of the partial sums.
+
+A bound is proved if Coq has checked a theorem that states it, before the result is stored; the theorem is on
+[the page of proofs](proofs.md), with the model of the operation that it is about. Every bound, proved or not, is compared with the
+truth on the data of the tables.
 `
 
 // Markdown returns the document: introduction, tables and closed forms, in the order of
@@ -155,6 +159,11 @@ func writeOperation(s *strings.Builder, o *op.Operation, rows []Row) {
 		fmt.Fprintf(s, "\n%s:\n\n", b.Output)
 		for _, line := range b.Text {
 			fmt.Fprintf(s, "    %s\n", line)
+		}
+		if b.Theorem == "" {
+			s.WriteString("\nNot proved.\n")
+		} else {
+			fmt.Fprintf(s, "\nProved by [%s](proofs.md#%s).\n", b.Theorem, strings.ToLower(strings.ReplaceAll(b.Theorem, ".", "")))
 		}
 	}
 	s.WriteString("\n(u = 2^-24, g(n) = n*u/(1 - n*u), h(C) and H(R,C) the heights of row and column sums)\n")

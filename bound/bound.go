@@ -36,6 +36,10 @@ type Form struct {
 	// gives +Inf; "" if there always is one.
 	None string
 
+	// Theorem names the theorem of docs/proofs.md that proves the form, as FILE.NAME; "" if
+	// none does.
+	Theorem string
+
 	// Assumes lists the functions that the output is computed with, and the error in ulps
 	// that the form takes each to have at most.
 	Assumes map[*def.Function]float64

@@ -178,6 +178,32 @@ func TestProofs(t *testing.T) {
 	hold(t, "proofs.md", "theorems", page.String())
 }
 
+// TestProvedBounds: the theorem that a bound in closed form names exists, and names the bound.
+func TestProvedBounds(t *testing.T) {
+	rests := map[string]string{}
+	for _, th := range theoriesOf(t, "../proofs") {
+		for _, x := range th.theorems {
+			rests[x.name] = x.rests
+		}
+	}
+	count := 0
+	for _, o := range all.Operations {
+		for _, b := range o.Bounds {
+			if b.Theorem == "" {
+				continue
+			}
+			count++
+			family, _, _ := strings.Cut(o.Name, ".")
+			if text, ok := rests[b.Theorem]; !ok || !strings.Contains(text, "op/"+family+".") {
+				t.Errorf("%s, %s: proved by %s, on which %q rests", o.Name, b.Output, b.Theorem, text)
+			}
+		}
+	}
+	if count == 0 {
+		t.Error("no bound is proved")
+	}
+}
+
 func assumption(list string) string {
 	if list == closed {
 		return "nothing (" + closed + ")"

@@ -29,6 +29,9 @@ Section Scatter.
   (** Where the indices are a permutation, gathering by its inverse is the same as scattering, in
       whatever order the queries come.
 
+      Speaks of: embedding.backward a4f29218009f7fb4779be5cfc666dbca23e17a038f9a248516d4147bba8e3cb7, embedding.backward.accumulate
+      b2c83d629442b7ab79004b2ebb58f900cd00eeccd155d9074c102e07fef1a539
+
       Rests on it: lower/cpu/table.scatterJob.place, which writes queries by place and reads them by
       row. *)
   Theorem gather_inverse : forall (n : nat) (inverse : nat -> nat) (queries : list nat) (rows : nat -> A),
@@ -81,6 +84,9 @@ Section Sorted.
       way to add up the rows' queries, chunks or exact sums or a chain, gives the same bits from the
       sorted queries as from a pass over all of them.
 
+      Speaks of: embedding.backward a4f29218009f7fb4779be5cfc666dbca23e17a038f9a248516d4147bba8e3cb7, embedding.backward.accumulate
+      b2c83d629442b7ab79004b2ebb58f900cd00eeccd155d9074c102e07fef1a539
+
       Rests on it: lower/cpu/table.scatterJob.sum; lower/cpu/table.scatterJob.sumHeavy;
       def.ScatterChunk. *)
   Theorem sorted_segment : forall (rows n v : nat), v < rows ->
@@ -110,6 +116,9 @@ Section Sorted.
   (** The place of a query among the sorted ones: where its row begins, plus the number of queries
       of that row in the parts before its own, plus the number of earlier ones in its part, which
       begins at [from]. So the parts can be counted and placed by different workers.
+
+      Speaks of: embedding.backward a4f29218009f7fb4779be5cfc666dbca23e17a038f9a248516d4147bba8e3cb7, embedding.backward.accumulate
+      b2c83d629442b7ab79004b2ebb58f900cd00eeccd155d9074c102e07fef1a539
 
       Rests on it: lower/cpu/table.scatterJob.count; lower/cpu/table.scatterJob.divide;
       lower/cpu/table.scatterJob.place. *)

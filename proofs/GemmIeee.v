@@ -38,6 +38,12 @@ Qed.
 (** If the sum of magnitudes, widened by the bound, stays below 2^128, then no step overflows: the chain of IEEE's
     numbers is finite, its value is the chain of rounded real numbers, and its error that of [fma_chain_error].
 
+    Speaks of: gemm.forward 05c9f276a7bf19bb9bbd04d4474224aef1dc64968901a71a1e04d0288be08603, gemm.grad_a
+    1556e032c5e98a0acb5516db49e5c95bf5e533a5f57b679af15eb35ae73e1878, gemm.grad_b
+    8e3c3c459c304e5da3a3e5661ab12d0fed8b2d2b66f1307f2b1eb3d3dd3f47c6, gemm.forward.accumulate
+    7441348d2fd3a4c9c96b8d9184cc43e7270f5d2a71372d7718cf796e9199969a, gemm.batched.forward
+    ec1da9ba2e12c4ae8c1e3339125f6b3a637ae7f77c0dcb9c1b8ade930795bf1a
+
     Rests on it: op/gemm.boundAt; truth.chainError; num.FMA. *)
 Theorem ieee_chain_error c ab :
   let K := length ab in let A := dot_abs (B2R c) (values ab) in

@@ -8,8 +8,8 @@
 // hashed into the script. Change a constant, and the script is another one, whose proof fails
 // unless the theorem still holds.
 //
-// Lemmas that know no function are in proofs/functions/Binary32.v. A [Script] knows the shape
-// of one family of expansions, such as the exponentials, and refuses a function that has
-// another shape. What no script proves is checked over all arguments by the tests of package
+// Lemmas that know no function are in proofs/functions: Binary32.v and Patterns.v. A [Script]
+// knows the shape of one family of expansions, such as the exponentials, and refuses a function
+// that has another shape. What no script proves is checked over all arguments by the tests of package
 // fn only; [Status] says which is which.
 package prove

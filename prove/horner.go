@@ -69,13 +69,18 @@ func (h *horner) exponents(lo, hi float64) (list []int) {
 		}
 		c := float64(h.coefficients[k])
 		low, high = low+c, high+c
-		fraction, exponent := math.Frexp(max(-low, high))
-		if fraction == 0.5 {
-			exponent--
-		}
-		list = append(list, exponent)
+		list = append(list, exponentOf(max(-low, high)))
 	}
 	return list
+}
+
+// exponentOf returns the least k with v <= 2^k.
+func exponentOf(v float64) int {
+	fraction, exponent := math.Frexp(v)
+	if fraction == 0.5 {
+		exponent--
+	}
+	return exponent
 }
 
 // roundings returns the tactics that replace the roundings of all nodes, or of all but the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 
 	"tokitai/def"
@@ -48,6 +49,9 @@ func (e *expansion) coq(n *def.Node) string {
 	case def.OpArg:
 		return "x"
 	case def.OpConst:
+		if isSpecial(n) {
+			return "special"
+		}
 		return realText(n.Real.F32())
 	case def.OpInt:
 		return fmt.Sprintf("(%d)%%Z", n.Int)
@@ -68,14 +72,27 @@ func realText(c float32) string {
 	return "(" + text + ")"
 }
 
+// isSpecial reports whether n is a constant that is no number.
+func isSpecial(n *def.Node) bool {
+	if n.Op != def.OpConst {
+		return false
+	}
+	c := n.Real.F32()
+	return c-c != 0
+}
+
 // body returns the Coq term that computes a node from its arguments.
 func (e *expansion) body(n *def.Node) (string, error) {
 	var a [3]string
 	for i, arg := range n.Args {
-		if arg.Op == def.OpConst && (math.IsInf(float64(arg.Real.F32()), 0) || arg.Real.F32() != arg.Real.F32()) {
+		a[i] = e.coq(arg)
+		switch {
+		case !isSpecial(arg) || n.Op == def.OpSelect && i > 0:
+		case n.Op == def.OpLess && i == 1 && math.IsInf(float64(arg.Real.F32()), 1):
+			return "true", nil // the theorems are about numbers
+		default:
 			return "", fmt.Errorf("%s has a constant that is no number", e.names[n])
 		}
-		a[i] = e.coq(arg)
 	}
 	switch n.Op {
 	case def.OpAdd:
@@ -96,6 +113,11 @@ func (e *expansion) body(n *def.Node) (string, error) {
 		return "Rabs " + a[0], nil
 	case def.OpLess:
 		return fmt.Sprintf("Rlt_bool %s %s", a[0], a[1]), nil
+	case def.OpEqual:
+		if n.Args[0].Op == def.OpInt || n.Args[1].Op == def.OpInt {
+			return fmt.Sprintf("Z.eqb %s %s", a[0], a[1]), nil
+		}
+		return fmt.Sprintf("Req_bool %s %s", a[0], a[1]), nil
 	case def.OpLessEqual:
 		return fmt.Sprintf("Rle_bool %s %s", a[0], a[1]), nil
 	case def.OpSelect:
@@ -122,6 +144,9 @@ func (e *expansion) body(n *def.Node) (string, error) {
 func (e *expansion) definitions(name string) (string, error) {
 	var s strings.Builder
 	s.WriteString("Section Nodes.\nVariable x : R.\n")
+	if slices.ContainsFunc(e.nodes, isSpecial) {
+		s.WriteString("Variable special : R. (* the results that are no numbers: the theorem does not reach them *)\n")
+	}
 	for _, n := range e.nodes {
 		if len(n.Args) == 0 {
 			continue

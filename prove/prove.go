@@ -37,8 +37,10 @@ var proved = []Status{
 	{fn.ExpNonPositiveFunction, "x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpNonPositiveFunction")},
 	{fn.ExpBoundedFunction, "-128 <= x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpBoundedFunction")},
 	{fn.Exp2Function, "x <= 128: 0.83 ulp, 0.915 ulp where 2^x < 2^-126", exponentialOf(exponential2Claims, "fn.Exp2Function")},
+	{fn.LogFunction, "0 < x < 2^128: 0.925 ulp", func(f *def.Function) (string, error) { return logScript(f, "fn.LogFunction") }},
 	{fn.RecipFunction, "0 < |x| < 2^128: 0.5185 ulp, 0.75925 ulp where |1/x| < 2^-126", recipOf("fn.RecipFunction")},
 	{fn.RecipBoundedFunction, "2^-125 <= |x| <= 2^125: 0.5185 ulp", recipOf("fn.RecipBoundedFunction")},
+	{fn.RsqrtFunction, "0 < x < 2^128: 1.5 ulp", func(f *def.Function) (string, error) { return rsqrtScript(f, "fn.RsqrtFunction") }},
 }
 
 // All returns the status of every function of package fn.

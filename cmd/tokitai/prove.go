@@ -28,9 +28,10 @@ the others are checked over all 2^32 arguments by the tests only (docs/proofs.md
 
 Coq 8.16 or later is needed, with the libraries Flocq and Interval. If it is missing, too
 old or out of time, nothing is decided: exit code 4. A proof that fails is exit code 3. With
---emit, print the Coq file instead; it imports functions/Binary32.v, in the folder proofs.`,
+--emit, print the Coq file instead; it imports functions/Binary32.v and
+Patterns.v, in the folder proofs.`,
 		Example: `  tokitai prove
-  tokitai prove exp_bounded
+  tokitai prove log recip_bounded
   tokitai prove exp_bounded --emit`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return provedNames(), cobra.ShellCompDirectiveNoFileComp

@@ -10,23 +10,23 @@ const u = bound.U
 
 var stepBounds = []bound.Form{
 	{
-		Output: "m",
-		Text:   []string{"bound = 2.1*u * (|beta1*m| + |(1-beta1)*grad|) + 2^-148"},
+		Output: "m", Theorem: "Adamw.adamw_m_error",
+		Text: []string{"bound = 2.1*u * (|beta1*m| + |(1-beta1)*grad|) + 2^-148"},
 		At: func(call *bound.Call) func(r, c int) float64 {
 			s := stepsOf(call)
 			return func(r, c int) float64 { return s(r, c).momentError() }
 		},
 	},
 	{
-		Output: "v",
-		Text:   []string{"bound = 3.1*u * (|beta2*v| + (1-beta2)*grad^2) + (2 + |grad|)*2^-149"},
+		Output: "v", Theorem: "Adamw.adamw_v_error",
+		Text: []string{"bound = 3.1*u * (|beta2*v| + (1-beta2)*grad^2) + (2 + |grad|)*2^-149"},
 		At: func(call *bound.Call) func(r, c int) float64 {
 			s := stepsOf(call)
 			return func(r, c int) float64 { a := s(r, c); return 3.1*u*a.squares + a.lost }
 		},
 	},
 	{
-		Output: "weight", None: "delta > 1/2, or v < 0",
+		Output: "weight", Theorem: "Adamw.adamw_weight_error", None: "delta > 1/2, or v < 0",
 		Text: []string{
 			"bound = 1.001 * (lr/bc1 * bound(m)/d + |q| * (7.6*u + delta)) / (1 - delta) + 2.1*u*|lr*weight_decay*weight| + 1.1*u*|weight'| + (1 + lr/bc1)*2^-148; no bound where delta > 1/2, or v < 0",
 			"i = 1/sqrt(bc2),  d = sqrt(v')*i + eps,  q = lr/bc1 * m'/d,  delta = (i*sqrt((2 + |grad|)*2^-149) + 2^-149)/d,  primes mark new values",

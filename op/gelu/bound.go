@@ -12,7 +12,7 @@ const u = bound.U
 
 var forwardBounds = []bound.Form{
 	{
-		Output: "y", Assumes: map[*def.Function]float64{fn.ExpBoundedFunction: 1, fn.RecipBoundedFunction: 0.75},
+		Output: "y", Theorem: "Joined.gelu_forward_closed", Assumes: map[*def.Function]float64{fn.ExpBoundedFunction: 1, fn.RecipBoundedFunction: 0.75},
 		Text: []string{
 			"bound = 6*u*y + 2^-150 for x >= 0",
 			"bound = (4*t + 7)*u*|y| + 2^-144 for x < 0, with t = 2*sqrt(2/pi) * (a + 0.044715*a^3), a = min(|x|, 11)",

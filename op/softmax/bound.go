@@ -12,7 +12,7 @@ const u = bound.U
 
 var forwardBounds = []bound.Form{
 	{
-		Output: "y", Assumes: map[*def.Function]float64{fn.ExpNonPositiveFunction: 1, fn.RecipBoundedFunction: 0.75},
+		Output: "y", Theorem: "Joined.softmax_forward_closed", Assumes: map[*def.Function]float64{fn.ExpNonPositiveFunction: 1, fn.RecipBoundedFunction: 0.75},
 		Text: []string{"bound = (max - x[r,c] + ln C + h(C) + 7)*u * y + 2^-148"},
 		At: func(call *bound.Call) func(r, c int) float64 {
 			x := call.Matrix("x")

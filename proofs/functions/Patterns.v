@@ -458,3 +458,13 @@ Qed.
 (** Replaces the rounding of z, a number of at most 2^k, by an error e. *)
 Ltac step z k e D :=
   let E := fresh "E" in destruct (rnd_step k z ltac:(lia) ltac:(bound)) as [e [E D]]; rewrite E; clear E; revert D; powers; intros D.
+
+(** The same, where the bound needs r cut into pieces. *)
+Ltac rounding_over r k :=
+  match goal with |- context [round radix2 (FLT_exp (-149) 24) ZnearestE ?z] =>
+    lazymatch z with
+    | context [round radix2 (FLT_exp (-149) 24) ZnearestE _] => fail
+    | _ => let e := fresh "e" in let E := fresh "E" in let D := fresh "D" in
+      destruct (rnd_step k z ltac:(lia) ltac:(powers; interval with (i_bisect r, i_prec 60))) as [e [E D]]; rewrite E; clear E;
+      revert D; powers; intros D
+    end end.
