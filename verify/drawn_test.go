@@ -51,6 +51,9 @@ func TestCountersOf16Bits(t *testing.T) {
 			if d == adamw.StochasticDefinition {
 				dtype = num.BF16
 			}
+			if d.Ring.IsExact() {
+				dtype = d.Format(d.Formats()[0])
+			}
 			x := &verify.Target{Operation: o, Definition: d, Lowering: bitwise(honest), DType: dtype}
 			longest, shapes := map[string]int{}, map[string]bool{}
 			for _, c := range verify.CasesUnder(x, verify.Options{Level: verify.Quick, Seed: 7}) {
