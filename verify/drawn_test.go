@@ -9,12 +9,11 @@ import (
 	"sync"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
-	"tokitai/op"
-	"tokitai/op/adamw"
 	"tokitai/op/all"
 	"tokitai/op/embedding"
 	"tokitai/op/gemm"
@@ -39,39 +38,32 @@ func shapesOf(x *verify.Target, o verify.Options) map[string]bool {
 // some case longer than an integer of 16 bits counts; where terms are added, on a grid too,
 // and of a matrix product level full has more results than 2^23.
 func TestCountersOf16Bits(t *testing.T) {
-	for _, o := range all.Operations {
-		for _, d := range o.Definitions {
-			if d.HasAxes() {
-				continue
-			}
-			dtype := num.F32
-			if d == gemm.FP8ForwardDefinition {
-				dtype = num.E4M3
-			}
-			if d == adamw.StochasticDefinition {
-				dtype = num.BF16
-			}
-			x := &verify.Target{Operation: o, Definition: d, Lowering: bitwise(honest), DType: dtype}
-			longest, shapes := map[string]int{}, map[string]bool{}
-			for _, c := range verify.CasesUnder(x, verify.Options{Level: verify.Quick, Seed: 7}) {
-				for _, s := range c.Sizes {
-					longest[s.Letter] = max(longest[s.Letter], s.N)
-					if s.N > 1<<16 && c.Check == "" {
-						shapes[c.Pattern+" "+s.Letter] = true
-					}
+	seen := map[*def.Definition]bool{}
+	for _, x := range verify.Targets(all.Operations, cpu.Backend) {
+		d := x.Definition
+		if d.HasAxes() || seen[d] {
+			continue
+		}
+		seen[d] = true
+		longest, shapes := map[string]int{}, map[string]bool{}
+		for _, c := range verify.CasesUnder(x, verify.Options{Level: verify.Quick, Seed: 7}) {
+			for _, s := range c.Sizes {
+				longest[s.Letter] = max(longest[s.Letter], s.N)
+				if s.N > 1<<16 && c.Check == "" {
+					shapes[c.Pattern+" "+s.Letter] = true
 				}
 			}
-			for letter, n := range longest {
-				if n <= 1<<16 {
-					t.Errorf("%s: axis %s has at most %d elements", d.Name, letter, n)
-				}
+		}
+		for letter, n := range longest {
+			if n <= 1<<16 {
+				t.Errorf("%s: axis %s has at most %d elements", d.Name, letter, n)
 			}
-			for _, want := range map[*def.Definition][]string{
-				gemm.ForwardDefinition: {"plus-minus-one K"}, embedding.BackwardDefinition: {"integers Q"}, norm.SquareSumDefinition: {"plus-minus-one R", "plus-minus-one C"},
-			}[d] {
-				if has := slices.ContainsFunc(o.Patterns, func(p op.Pattern) bool { return p.Definition == d }); has && !shapes[want] {
-					t.Errorf("%s: no case of %s beyond 2^16, only %v", d.Name, want, slices.Sorted(maps.Keys(shapes)))
-				}
+		}
+		for _, want := range map[*def.Definition][]string{
+			gemm.ForwardDefinition: {"plus-minus-one K"}, embedding.BackwardDefinition: {"integers Q"}, norm.SquareSumDefinition: {"plus-minus-one R", "plus-minus-one C"},
+		}[d] {
+			if !shapes[want] {
+				t.Errorf("%s: no case of %s beyond 2^16, only %v", d.Name, want, slices.Sorted(maps.Keys(shapes)))
 			}
 		}
 	}
