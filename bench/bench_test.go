@@ -459,12 +459,12 @@ func TestSample(t *testing.T) {
 					t.Errorf("%v: rows %v of %d", c, rows, a.Rows)
 				}
 				for _, r := range rows {
-					bits := a.Bits(r, a.Cols/2)
-					a.SetBits(r, a.Cols/2, bits^1)
+					bits := a.Bits64(r, a.Cols/2)
+					a.SetBits64(r, a.Cols/2, bits^1)
 					if s.Differs(i, a) == "" {
 						t.Errorf("%v: a wrong bit of %s in row %d is not seen", c, d.Operands[i].Name, r)
 					}
-					a.SetBits(r, a.Cols/2, bits)
+					a.SetBits64(r, a.Cols/2, bits)
 				}
 			}
 			whole := d == layernorm.BackwardDefinition || d == norm.SquareSumDefinition

@@ -59,7 +59,7 @@ func checkNames(operations []*op.Operation) (errs []error) {
 				}
 			}
 			for name, e := range p.Integers {
-				if i := d.Operand(name); i < 0 || !d.Operands[i].IsIn || !d.Operands[i].IsInt() || d.Operands[i].IsIndex || e == nil || p.Values[name] != nil {
+				if i := d.Operand(name); i < 0 || !d.Operands[i].IsIn || !holdsIntegers(d, i) || d.Operands[i].IsIndex || e == nil || p.Values[name] != nil {
 					refuse(o, d, p.Name, "%s is no input of integers, or has none here, or values besides", name)
 				}
 			}
@@ -112,6 +112,14 @@ func checkNames(operations []*op.Operation) (errs []error) {
 		}
 	}
 	return errs
+}
+
+// holdsIntegers reports whether an operand is stored as integers, or like one that is.
+func holdsIntegers(d *def.Definition, i int) bool {
+	if like := d.Operands[i].DTypes.Like; like != "" {
+		i = d.Operand(like)
+	}
+	return d.Operands[i].IsInt()
 }
 
 func TestPatternNames(t *testing.T) {
