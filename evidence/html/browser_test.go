@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	stdhtml "html"
 	"image/color"
 	"image/png"
 	"os"
@@ -52,12 +53,12 @@ func browse(t *testing.T, program, path string, width int, isDark bool, args ...
 	return out
 }
 
-// measure is a script that a copy of the page runs: it opens everything and writes down what
-// the browser made of it.
+// measure is a script that a copy of the page runs in a frame: it opens everything and writes down
+// what the browser made of it.
 const measure = `<script>
 for (const d of document.querySelectorAll('details')) d.open = true;
 const wide = [...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll, pre, svg, .hidden, .skip') && e.getBoundingClientRect().right > innerWidth + 0.5);
-document.body.innerHTML = '<pre id="measured">' + JSON.stringify({
+parent.document.body.innerHTML = '<pre id="measured">' + JSON.stringify({
 	page: document.documentElement.scrollWidth, window: innerWidth, wide: wide.map(e => e.tagName + '.' + e.className),
 	fonts: [...document.querySelectorAll('svg[role=img]')].map(s => s.getBoundingClientRect().width / s.viewBox.baseVal.width),
 }) + '</pre>';
@@ -101,7 +102,9 @@ func TestInBrowser(t *testing.T) {
 		// With everything open, nothing is wider than the window.
 		scripted := strings.Replace(string(data), "</body>", measure, 1)
 		scripted = regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAllString(scripted, "")
-		dom := browse(t, program, file("measured.html", []byte(scripted)), x.width, x.isDark, "--dump-dom")
+		// In a frame, since some browsers have no window as narrow as a telephone's.
+		framed := fmt.Sprintf(`<!DOCTYPE html><html><body style="margin: 0"><iframe style="border: 0; width: %dpx; height: 800px" srcdoc="%s"></iframe></body></html>`, x.width, stdhtml.EscapeString(scripted))
+		dom := browse(t, program, file("measured.html", []byte(framed)), x.width, x.isDark, "--dump-dom")
 		found := regexp.MustCompile(`<pre id="measured">(.*?)</pre>`).FindSubmatch(dom)
 		if found == nil {
 			t.Fatalf("%s: nothing was measured:\n%s", x.name, dom)
