@@ -74,9 +74,9 @@ func TestEverySelfTestCanFail(t *testing.T) {
 			if testlevel.Current() == testlevel.Smoke && d.Format(dtypes) != num.F16 {
 				continue
 			}
-			values := make([]map[uint32]bool, outputs) // numbers that an output has been compared with
+			values := make([]map[uint64]bool, outputs) // numbers that an output has been compared with
 			for i := range values {
-				values[i] = map[uint32]bool{}
+				values[i] = map[uint64]bool{}
 			}
 			for k, name := range engine.SelfTests(d) {
 				seen := 0
@@ -87,7 +87,7 @@ func TestEverySelfTestCanFail(t *testing.T) {
 					for r := range output.Rows {
 						for c := range output.Cols {
 							if v := output.At(r, c); v-v == 0 {
-								values[seen][output.Bits(r, c)] = true
+								values[seen][output.Bits64(r, c)] = true
 							}
 						}
 					}
