@@ -47,8 +47,9 @@ func definitions() []*def.Definition {
 func flip(a num.Array) {
 	for r := range a.Rows {
 		for c := range a.Cols {
-			if bits := a.Bits(r, c); !num.IsNaN(a.DType, bits) && !num.IsNaN(a.DType, bits^1) {
-				a.SetBits(r, c, bits^1)
+			isNaN := func(bits uint64) bool { return !a.DType.IsInteger() && num.IsNaN(a.DType, uint32(bits)) }
+			if bits := a.Bits64(r, c); !isNaN(bits) && !isNaN(bits^1) {
+				a.SetBits64(r, c, bits^1)
 				return
 			}
 		}
