@@ -178,7 +178,7 @@ func TestProofs(t *testing.T) {
 	hold(t, "proofs.md", "theorems", page.String())
 }
 
-// TestProvedBounds: the theorem that a bound in closed form names exists, and names the bound.
+// TestProvedBounds checks that every theorem that a closed-form bound cites exists and cites the bound.
 func TestProvedBounds(t *testing.T) {
 	rests := map[string]string{}
 	for _, th := range theoriesOf(t, "../proofs") {

@@ -92,7 +92,7 @@ type program struct {
 // mostPacked limits the memory of a packed operand, unless one tile needs more.
 const mostPacked = 32 << 20
 
-// Compile lowers a contraction of i8 to code of an instruction set.
+// Compile lowers a contraction of i8 to machine code for one instruction set.
 func Compile(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
 	return compile(d, dtypes, set, set == machine.AVX512 && machine.HasVNNI())
 }

@@ -126,7 +126,7 @@ func extremes(c *randdef.Case, g *gen.Generator) {
 	}
 }
 
-// TestSmall has every form, all lengths around words, register blocks and strips, and strides.
+// TestSmall covers every form, strided operands, and lengths around words, register blocks and strips.
 func TestSmall(t *testing.T) {
 	g := gen.New("small bytes")
 	for _, d := range forms(t) {

@@ -445,7 +445,7 @@ const (
 	VPMOVM2Q
 	VPMOVQ2M
 
-	// Products of neighbours, added to integers of 32 bits.
+	// Products of neighbouring elements, added to 32-bit integers.
 
 	VPDPBUSD
 	VPDPWSSD
