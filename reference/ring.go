@@ -11,17 +11,22 @@ func (x *axes) exactProduct(o *Options) error {
 	if err != nil {
 		return err
 	}
-	left, right, result := &x.operands[0], &x.operands[1], &x.operands[2]
+	result, terms := &x.operands[2], x.sizes[x.d.SummedOver()]
+	rows := elements(ring, &x.operands[0], result.Rows, terms, x.d.TransposeLeft)
+	columns := elements(ring, &x.operands[1], result.Cols, terms, !x.d.TransposeRight)
+	for i, v := range rows {
+		rows[i] = ring.Prepare(v)
+	}
 	sums := make([]float32, result.Cols)
 	for r := range result.Rows {
 		if err := o.err(); err != nil {
 			return err
 		}
+		row := rows[r*terms:][:terms]
 		for c := range result.Cols {
 			sum := uint64(0)
-			for k := range x.sizes[x.d.SummedOver()] {
-				a, b := ring.Int(integerAt(left, x.d.TransposeLeft, r, k)), ring.Int(integerAt(right, x.d.TransposeRight, k, c))
-				sum = ring.Add(sum, ring.Mul(a, b))
+			for k, b := range columns[c*terms:][:terms] {
+				sum = ring.Add(sum, ring.MulPrepared(row[k], b))
 			}
 			if !result.DType.IsFloat() {
 				result.SetBits64(r, c, sum)
@@ -36,10 +41,18 @@ func (x *axes) exactProduct(o *Options) error {
 	return nil
 }
 
-// integerAt returns an integer of a matrix or, if it is transposed, of the matrix that it stands for.
-func integerAt(a *num.Array, isTransposed bool, r, c int) int64 {
-	if isTransposed {
-		r, c = c, r
+// elements returns the elements of a ring that the integers of a matrix stand for, row by row.
+// It has the given size once it is transposed, if it is.
+func elements(ring *zpk.Word, a *num.Array, rows, cols int, isTransposed bool) []uint64 {
+	list := make([]uint64, 0, rows*cols)
+	for r := range rows {
+		for c := range cols {
+			i, k := r, c
+			if isTransposed {
+				i, k = c, r
+			}
+			list = append(list, ring.Int(a.Integer(i, k)))
+		}
 	}
-	return a.Integer(r, c)
+	return list
 }

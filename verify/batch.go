@@ -122,16 +122,28 @@ func (x *trialRun) amongOthers(letter string, tier evidence.TierName, others *lo
 		if !o.IsIn || !slices.Contains(o.Dims, letter) {
 			continue
 		}
-		axis, own, other := axisAlong(o, a, letter), x.l.array(i), others.array(i)
-		trial.FillBits(a, func(r, c int) uint64 {
-			switch {
-			case stays(axis.index(r, c)):
-				return own.Bits64(r, c)
-			case fill == nil || o.IsInt():
-				return other.Bits64(r, c)
+		axis, other := axisAlong(o, a, letter), others.array(i)
+		trial.Copy(a, x.l.array(i))
+		for r := range a.Rows {
+			isWhole := !axis.isColumn
+			if isWhole && stays(axis.index(r, 0)) {
+				continue
 			}
-			return fill(a.DType, r, c)
-		})
+			isOther := fill == nil || o.IsInt()
+			if isWhole && isOther {
+				copy(a.Row(r), other.Row(r))
+				continue
+			}
+			for c := range a.Cols {
+				switch {
+				case stays(axis.index(r, c)):
+				case isOther:
+					a.SetBits64(r, c, other.Bits64(r, c))
+				default:
+					a.SetBits64(r, c, fill(a.DType, r, c))
+				}
+			}
+		}
 	}
 	axes := axesAlong(d, x.base.operands, letter)
 	return x.again(l, tier, what, func(i, r, c int) (uint64, bool) {
@@ -185,9 +197,16 @@ func (x *trialRun) loadRows(letter string, rows []int) *loaded {
 			trial.Copy(a, from)
 		default:
 			to, of := axisAlong(o, a, letter), axisAlong(o, from, letter)
-			trial.FillBits(a, func(r, c int) uint64 {
-				return from.Bits64(of.place(to, rows[to.index(r, c)], r, c))
-			})
+			if to.isColumn {
+				trial.FillBits(a, func(r, c int) uint64 {
+					return from.Bits64(of.place(to, rows[to.index(r, c)], r, c))
+				})
+				continue
+			}
+			for r := range a.Rows {
+				row, _ := of.place(to, rows[to.index(r, 0)], r, 0)
+				copy(a.Row(r), from.Row(row))
+			}
 		}
 	}
 	return l

@@ -36,7 +36,7 @@ type plan struct {
 
 var plans = [...]plan{
 	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 8, area: 128, accuracy: 0, checks: 1, macs: 1 << 17, params: 4, endurance: 40, reruns: 20},
-	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 100, drawn: 100, area: 1 << 12, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24}},
+	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 50, drawn: 100, area: 1 << 12, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24}},
 	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, reruns: 1000, far: []int{24, 31, 32}},
 	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, reruns: 10_000, far: []int{24, 31, 32}},
 }
@@ -45,7 +45,7 @@ var plans = [...]plan{
 func (t *Target) cases(o *Options) []*Case {
 	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], seen: map[string]bool{}}
 	if o.Level == Quick && t.Definition.HasAxes() { // what is computed in a matrix is known from those without axes
-		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 160, 1
+		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 80, 1
 		l.p.area = 1 << 10
 	}
 	l.patterns()

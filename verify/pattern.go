@@ -514,8 +514,8 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 // fillFloats fills an operand with values, each rounded once to its format.
 func (t *Target) fillFloats(c *Case, seed uint64, o *def.Operand, a num.Array, value op.Element, key uint64) {
 	rowFrom, colFrom := c.origin(o)
+	var g gen.Generator
 	set := func(r int, values []float32) {
-		var g gen.Generator
 		at := a.RowIn(r) + rowFrom
 		row := gen.Row(c.matrixKey(o, a, key, r), at)
 		for col := range values {

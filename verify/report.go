@@ -47,7 +47,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	kernel, worstCase, worstShareCase := 0.0, "", ""
 	for _, c := range s.done {
 		kernel += c.Kernel
-		if c.Outputs == "" {
+		if !c.HasOutputs {
 			continue // it ended in an error: there is nothing to list
 		}
 		listed, produced := s.listed(c)

@@ -186,7 +186,7 @@ func (e *caseRun) fail(err error) {
 		return
 	}
 	if wrong, ok := errors.AsType[*engine.OutputError](err); ok {
-		e.r.Outputs = evidence.FingerprintOf(nil)
+		e.r.HasOutputs, e.r.Outputs = true, evidence.FingerprintOf(nil)
 		e.r.fail(noOutput(e.x.l.target, wrong), 1)
 		return
 	}
@@ -261,7 +261,9 @@ func (s *verification) judgeRun(e *caseRun) {
 		return
 	}
 	x, r := e.x, &e.r
-	r.Inputs = x.l.question.inputsHash(x.l)
+	if !s.o.Unhashed {
+		r.Inputs = x.l.question.inputsHash(x.l)
+	}
 	if e.isEnded {
 		return
 	}
@@ -274,7 +276,7 @@ func (s *verification) judgeRun(e *caseRun) {
 		r.count(evidence.Structure, 1, 0)
 	}
 	if s.o.OnlyInvariance {
-		r.Outputs = x.base.hash(s.t.Definition)
+		s.hash(x, nil, r)
 	} else if err := s.judgeFirst(x, r); err != nil {
 		e.fail(err)
 		return
@@ -297,13 +299,19 @@ func (s *verification) judgeRun(e *caseRun) {
 // judgeFirst judges the outputs of a case's first run.
 func (s *verification) judgeFirst(x *trialRun, r *caseResult) error {
 	j, err := s.t.judge(s.bench.ctx, x.l, x.base, s.manner(x))
+	s.hash(x, j, r)
 	if err != nil {
-		r.Outputs = x.base.hash(s.t.Definition)
 		return err
 	}
-	r.Outputs = x.l.question.outputsHash(s.t, j, x.base)
 	s.count(x, j, r)
 	return nil
+}
+
+// hash records that a first run has outputs, and their hash. If they were not judged, j is nil.
+func (s *verification) hash(x *trialRun, j *judgement, r *caseResult) {
+	if r.HasOutputs = true; !s.o.Unhashed {
+		r.Outputs = x.l.question.outputsHash(s.t, j, x.base)
+	}
 }
 
 // manner returns how the outputs of a case are judged.

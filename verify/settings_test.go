@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"tokitai/engine"
+	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/op/adamw"
 	"tokitai/verify"
@@ -24,5 +25,29 @@ func TestParamsBelongTogether(t *testing.T) {
 	}
 	if len(distinct) < 3 {
 		t.Errorf("got %d values of beta1, want more", len(distinct))
+	}
+}
+
+// Without hashes a verification judges the same, and says the same.
+func TestUnhashed(t *testing.T) {
+	t.Parallel()
+	x := cpuTargets()[0]
+	var reports [2]*evidence.Report
+	for i := range reports {
+		r, err := verify.Run(t.Context(), x, verify.Options{Level: verify.Smoke, Unhashed: i == 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports[i] = r.Report
+	}
+	with, without := reports[0], reports[1]
+	if with.Verdict != without.Verdict || with.Cases != without.Cases || with.Elements != without.Elements || with.Cases == 0 {
+		t.Errorf("with hashes: %s, %d cases, %d outputs; without: %s, %d, %d", with.Verdict, with.Cases, with.Elements, without.Verdict, without.Cases, without.Elements)
+	}
+	for i, c := range with.CaseList {
+		bare := without.CaseList[i]
+		if c.InputsSHA256 == "" || c.OutputsSHA256 == "" || bare.InputsSHA256 != "" || bare.OutputsSHA256 != "" || c.Name != bare.Name {
+			t.Fatalf("case %d: %+v with hashes, %+v without", i, c, bare)
+		}
 	}
 }

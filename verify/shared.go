@@ -127,7 +127,7 @@ func (q *question) inputsHash(l *loaded) string {
 
 // outputsHash returns the hash of a run's outputs. Those that are the answer have its hash.
 func (q *question) outputsHash(t *Target, j *judgement, out *outcome) string {
-	if q == nil || t.Lowering.IsBounded || !j.isAnswer() {
+	if q == nil || j == nil || t.Lowering.IsBounded || !j.isAnswer() {
 		return out.hash(t.Definition)
 	}
 	return q.outputs.get(func() string { return out.hash(t.Definition) })

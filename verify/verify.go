@@ -225,6 +225,10 @@ type Options struct {
 	// nothing else.
 	OnlyInvariance bool
 
+	// Unhashed leaves out the hashes of every case's inputs and outputs: the report tells the
+	// verdict, and is no evidence for others.
+	Unhashed bool
+
 	// IsNamed says that the command line of the program tokitai can name the target, so
 	// that a failure has a replay command. Targets of shipped operations and lowerings
 	// always have one.
@@ -409,8 +413,8 @@ func newVerification(t *Target, o *Options, smoke int) *verification {
 // caseResult is the result of one case, as a journal keeps it.
 type caseResult struct {
 	Name    string                              `json:"name"`
-	Inputs  string                              `json:"inputs"`
-	Outputs string                              `json:"outputs"`
+	Inputs  string                              `json:"inputs"`  // their hash
+	Outputs string                              `json:"outputs"` // likewise
 	Found   judgement                           `json:"found"`
 	Check   *finding                            `json:"check,omitempty"` // of the case's relation or invariance
 	Runs    int64                               `json:"runs,omitempty"`  // of the kernel, for it
@@ -419,7 +423,8 @@ type caseResult struct {
 	First   *finding                            `json:"first,omitempty"`
 	Kernel  float64                             `json:"kernel"` // seconds
 
-	IsOwnData bool `json:"is_own_data,omitempty"` // its sets count for the verdict
+	HasOutputs bool `json:"has_outputs,omitempty"` // or was found to have none, which is a failure
+	IsOwnData  bool `json:"is_own_data,omitempty"` // its sets count for the verdict
 
 	Choice *engine.Choice `json:"choice,omitempty"`
 	Model  string         `json:"model,omitempty"` // of a case with a choice

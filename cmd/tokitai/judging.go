@@ -117,6 +117,7 @@ func (f *judgeFlags) conduct(c *cobra.Command, v *verification) (err error) {
 		return err
 	}
 	v.options.Journal = journal
+	v.options.Unhashed = f.out == "" && f.html == "" && !f.json
 	verify.Share(v.targets)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // cases allocate much, little of which is kept
