@@ -20,6 +20,10 @@ type Options struct {
 	Params []float64 // in the order of Definition.Params
 	Model  def.Model // contractions only
 
+	// Rounded has the formats to which values that a rowwise definition names are rounded besides:
+	// what a kernel gives that keeps them there.
+	Rounded map[string]num.DType
+
 	// Context ends a run early, with its error and outputs partly written. It is checked
 	// before every row; nil never ends.
 	Context context.Context

@@ -26,6 +26,7 @@ type interpreter struct {
 	d        *def.Definition
 	operands []num.Array
 	params   []float64
+	rounded  map[string]num.DType
 	rows     int
 	cols     int
 	row      int
@@ -35,7 +36,7 @@ type interpreter struct {
 }
 
 func runRowwise(d *def.Definition, operands []num.Array, o *Options) error {
-	in := &interpreter{d: d, operands: operands, params: o.Params}
+	in := &interpreter{d: d, operands: operands, params: o.Params, rounded: o.Rounded}
 	if err := in.size(); err != nil {
 		return err
 	}
@@ -302,6 +303,9 @@ func (in *interpreter) evaluate(n *def.Node) {
 		}
 	default:
 		panic("reference: no meaning for node " + n.Op.String())
+	}
+	if d, ok := in.rounded[n.Name]; ok && len(n.Args) > 0 {
+		each(out.f, out.f, func(x float32) float32 { return num.Round(d, x) })
 	}
 	in.repeat(n)
 }

@@ -26,7 +26,8 @@ import (
 //   - An infinity, or NaN made of infinities, is what it is where all forms agree on it.
 //     Where they do not, promise stable admits NaN beside the infinity, and any infinity
 //     beside NaN: y*dy - y*dot and y*(dy - dot) are both right. So are what a usual form of the
-//     operation gives, and NaN where a clause leaves that open or says that other forms give it.
+//     operation gives, what it gives with the declared roundings (a value that underflows in f16,
+//     times an infinity), and NaN where a clause leaves that open or says that other forms give it.
 type class struct {
 	v        *view
 	ordinary *truth.Result // what its arithmetic may give, with 1 for every input that is no number; nil if all are numbers
@@ -34,7 +35,7 @@ type class struct {
 	forms    *truth.Forms  // nil if the definition's own form is promised
 	alsoNaN  []places      // at which other forms give NaN for a number or an infinity
 	orNaN    []places      // at which a result is infinite or NaN
-	usual    [][]num.Array // what usual forms of the operation give
+	usual    [][]num.Array // what usual forms of the operation give, and declared roundings
 }
 
 // places says which elements something is about.
@@ -82,17 +83,43 @@ func (v *view) classOf(ctx context.Context) (*class, error) {
 		}
 		return nil
 	})
+	declares := &v.target.Lowering.Declares
 	for _, form := range v.target.forms() {
-		if form == d {
+		if form == d && len(declares.Roundings) == 0 && !declares.Flushes() {
 			continue
 		}
-		answer, err := interpret(form, v.inputs, reference.Options{Params: v.l.params, Model: v.l.model(), Context: ctx})
+		given := v.inputs
+		if declares.Flushes() {
+			given = flushed(d, given)
+		}
+		answer, err := interpret(form, given, reference.Options{Params: v.l.params, Model: v.l.model(), Rounded: declares.Roundings, Context: ctx})
 		if err != nil {
 			return nil, err
 		}
 		c.usual = append(c.usual, answer)
 	}
 	return c, nil
+}
+
+// flushed returns the inputs with zeros in the place of subnormals: an infinity times one of them
+// is NaN then.
+func flushed(d *def.Definition, inputs []num.Array) []num.Array {
+	list := slices.Clone(inputs)
+	for i := range list {
+		if o := &d.Operands[i]; !o.IsIn || o.IsInt() {
+			continue
+		}
+		a := list[i].Clone()
+		for r := range a.Rows {
+			for c := range a.Cols {
+				if x := a.At(r, c); math.Abs(float64(x)) < 0x1p-126 {
+					a.Set(r, c, 0*x)
+				}
+			}
+		}
+		list[i] = a
+	}
+	return list
 }
 
 // hasLarge reports whether products of a few inputs may overflow.

@@ -59,17 +59,7 @@ func TestDeclaredIsReadable(t *testing.T) {
 // is biased.
 func TestDeclaredRoundingIsNoBias(t *testing.T) {
 	t.Parallel()
-	d, err := def.Parse(`tokitai-def 1
-rowwise swiglu
-  in  a[R,C]
-  in  b[R,C] as a
-  out c[R,C] as a
-  activation = a * sigmoid(a)
-  c <- activation * b
-`, fn.All...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := swiglu(t)
 	for _, k := range []struct {
 		round   func(v float64) float32
 		verdict evidence.Verdict
@@ -93,4 +83,65 @@ rowwise swiglu
 			t.Errorf("%s (%s), want %s: %+v", r.Verdict, r.Reason, k.verdict, r.Failure)
 		}
 	}
+}
+
+// TestDeclaredUnderflow: what is rounded to f16, or flushed, may become zero, and NaN times an
+// infinity. A kernel that declares neither is wrong there.
+func TestDeclaredUnderflow(t *testing.T) {
+	t.Parallel()
+	d := swiglu(t)
+	toF16 := func(v float32) float32 { return num.Round(num.F16, v) }
+	flush := func(v float32) float32 {
+		if math.Abs(float64(v)) < 0x1p-126 {
+			return 0 * v
+		}
+		return v
+	}
+	plain := func(v float32) float32 { return v }
+	rounded := promise.Declaration{Roundings: map[string]num.DType{"activation": num.F16}}
+	for _, k := range []struct {
+		what        string
+		dtype       num.DType
+		read, round func(v float32) float32
+		declares    promise.Declaration
+		verdict     evidence.Verdict
+	}{
+		{"rounded, as declared", num.F16, plain, toF16, rounded, evidence.Accepted},
+		{"rounded, not declared", num.F16, plain, toF16, promise.Declaration{}, evidence.Rejected},
+		{"flushed, as declared", num.F32, flush, flush, promise.Declaration{FlushesSubnormals: true}, evidence.Accepted},
+		{"flushed, not declared", num.F32, flush, flush, promise.Declaration{}, evidence.Rejected},
+	} {
+		l := bounded(def.Order{}, func(_ *def.Definition, l *engine.Launch) error {
+			a, b, c := l.Operands[0].Array, l.Operands[1].Array, l.Operands[2].Array
+			for r := range a.Rows {
+				for i := range a.Cols {
+					v := float64(k.read(a.At(r, i)))
+					c.Set(r, i, k.read(k.round(float32(v/(1+math.Exp(-v))))*k.read(b.At(r, i))))
+				}
+			}
+			return nil
+		})
+		l.Promise, l.Declares = promise.Stable, k.declares
+		r := run(t, &verify.Target{Operation: op.Of(d, ""), Definition: d, Lowering: l, DType: k.dtype}, verify.Options{Level: verify.Smoke, Seed: 1}).Report
+		if r.Verdict != k.verdict {
+			t.Errorf("%s: %s (%s), want %s: %+v", k.what, r.Verdict, r.Reason, k.verdict, r.Failure)
+		}
+	}
+}
+
+// swiglu is a definition with a value that has a name.
+func swiglu(t *testing.T) *def.Definition {
+	t.Helper()
+	d, err := def.Parse(`tokitai-def 1
+rowwise swiglu
+  in  a[R,C]
+  in  b[R,C] as a
+  out c[R,C] as a
+  activation = a * sigmoid(a)
+  c <- activation * b
+`, fn.All...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
