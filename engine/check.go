@@ -318,25 +318,52 @@ func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error 
 			}
 			a = num.Array{DType: a.DType, Rows: a.Rows, Cols: 1, Stride: 1, Data: raw}
 		}
-		bound := l.Size(d, o.Bound)
-		except, hasExcept := int32(0), o.Except != ""
-		if hasExcept {
-			except = int32(l.Params[d.Param(o.Except)])
+		if err := checkIndex(d, &l.Call, i, &a); err != nil {
+			return err
 		}
-		last := int32(0)
-		for r := range a.Rows {
-			v := a.Int(r, 0)
-			if o.Name == d.Offsets {
-				if (r > 0 || v == 0) && v >= last && (r < a.Rows-1 || int(v) == bound) {
-					last = v
-					continue
-				}
-				return NewIndexError(d, i, r, v, bound, 0)
-			}
-			if v >= 0 && int(v) < bound || hasExcept && v == except {
+	}
+	return nil
+}
+
+// checkIndex returns an error for the first index of an operand that is out of range.
+func checkIndex(d *def.Definition, c *lower.Call, operand int, a *num.Array) error {
+	o := &d.Operands[operand]
+	bound := c.Size(d, o.Bound)
+	except, hasExcept := int32(0), o.Except != ""
+	if hasExcept {
+		except = int32(c.Params[d.Param(o.Except)])
+	}
+	last := int32(0)
+	for r := range a.Rows {
+		v := a.Int(r, 0)
+		if o.Name == d.Offsets {
+			if (r > 0 || v == 0) && v >= last && (r < a.Rows-1 || int(v) == bound) {
+				last = v
 				continue
 			}
-			return NewIndexError(d, i, r, v, bound, except)
+			return NewIndexError(d, operand, r, v, bound, 0)
+		}
+		if v >= 0 && int(v) < bound || hasExcept && v == except {
+			continue
+		}
+		return NewIndexError(d, operand, r, v, bound, except)
+	}
+	return nil
+}
+
+// CheckIndices returns the *IndexError with which a call is refused whose operands are these,
+// in the host's memory, or nil if every index is in its table. Operands and parameters are in
+// the order of the definition.
+func CheckIndices(d *def.Definition, operands []num.Array, params []float64) error {
+	c := lower.Call{Operands: make([]lower.Operand, len(operands)), Params: params}
+	for i := range operands {
+		c.Operands[i].Array = operands[i]
+	}
+	for i := range d.Operands {
+		if d.Operands[i].IsIndex {
+			if err := checkIndex(d, &c, i, &operands[i]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -88,13 +88,21 @@ func (e *IndexError) Error() string {
 type UnsuitedError struct {
 	Lowering  string
 	Cause     error
-	IsRefused bool // by the kernel, when it was launched
+	IsRefused bool   // by the kernel, when it was launched
+	Index     string // the operand of which the kernel says that it has an index out of range; "" if it says no such thing
 }
 
 func (e *UnsuitedError) Error() string {
 	return e.Lowering + " cannot compute this call: " + e.Cause.Error()
 }
 func (e *UnsuitedError) Unwrap() error { return e.Cause }
+
+// RaisedError is an error of a kernel of somebody else's that ends a call without any outputs,
+// after which the kernel goes on. The call may be one that is to be refused.
+type RaisedError struct{ Cause error }
+
+func (e *RaisedError) Error() string { return e.Cause.Error() }
+func (e *RaisedError) Unwrap() error { return e.Cause }
 
 // OutputError says that what a kernel returned cannot be an output at all: it has another
 // size, shape or format, or there is none. The kernel is wrong, whatever its values are.

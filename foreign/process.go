@@ -155,12 +155,22 @@ func (k *processKernel) meaning(err error) error {
 	}
 	switch refused.Failure.Code {
 	case protocol.CodeBadArgument, protocol.CodeUnsupported, protocol.CodeTooLong:
-		return &engine.UnsuitedError{Lowering: k.definition.Name + "/check." + k.pool.kind, Cause: refused, IsRefused: true}
+		return &engine.UnsuitedError{Lowering: k.definition.Name + "/check." + k.pool.kind, Cause: refused, IsRefused: true, Index: k.badIndex(refused.Failure)}
 	}
 	if output := refused.Failure.Detail("output"); output != "" && k.definition.Operand(output) >= 0 {
 		return &engine.OutputError{Operand: output, Cause: errors.New(refused.Failure.Message)}
 	}
-	return err
+	return &engine.RaisedError{Cause: err}
+}
+
+// badIndex returns the operand of which an error reply says that it has an index out of range,
+// or "".
+func (k *processKernel) badIndex(f *protocol.Failure) string {
+	name := f.Detail("operand")
+	if i := k.definition.Operand(name); i >= 0 && k.definition.Operands[i].IsIndex {
+		return name
+	}
+	return ""
 }
 
 // callOf describes a call with all operands in the frames.

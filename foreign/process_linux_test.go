@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"tokitai/def"
+	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/kernelserver/protocol"
 	"tokitai/num"
 	"tokitai/verify"
 )
@@ -251,5 +253,30 @@ func TestClose(t *testing.T) {
 	}
 	if err := k.Close(); err != nil {
 		t.Errorf("closed twice: %v", err)
+	}
+}
+
+// TestBadIndexReplies: an error reply is a refusal, what the kernel says of an index, or an error
+// of its own.
+func TestBadIndexReplies(t *testing.T) {
+	gather, err := def.Parse("tokitai-def 1\ngather rows\n  in index[Q] i32 in [0,V)\n  in weight[V,D] f16 bf16 f32\n  out out[Q,D] as weight\n  out[q,d] <- bits of weight[index[q],d], +0 for a bad index\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &processKernel{pool: &pool{kind: "process"}, definition: gather}
+	reply := func(code protocol.Code, details ...protocol.Detail) error {
+		return k.meaning(&RefusedError{Kind: protocol.KindCall, Failure: &protocol.Failure{Code: code, Message: "no", Details: details}})
+	}
+	for _, c := range []struct{ operand, index string }{{"index", "index"}, {"weight", ""}, {"table", ""}, {"", ""}} {
+		err := reply(protocol.CodeBadArgument, protocol.Detail{Name: "operand", Value: c.operand})
+		if unsuited, ok := errors.AsType[*engine.UnsuitedError](err); !ok || !unsuited.IsRefused || unsuited.Index != c.index {
+			t.Errorf("operand %q: %#v, want a refusal that names %q", c.operand, err, c.index)
+		}
+	}
+	if _, ok := errors.AsType[*engine.RaisedError](reply(protocol.CodeInternal)); !ok {
+		t.Error("an internal error is not one of the kernel's own")
+	}
+	if _, ok := errors.AsType[*engine.OutputError](reply(protocol.CodeInternal, protocol.Detail{Name: "output", Value: "out"})); !ok {
+		t.Error("an error about an output is not one")
 	}
 }

@@ -22,7 +22,8 @@ import (
 // the sizes, where R=1@4 is one row with the values of row 4 of a larger tensor; then, in
 // any order, elements between rows, elements before the first, an output in the place of an
 // input, operands whose format is not the target's, the number of a variation of the
-// parameters, and what lies around the operands, if that is not drawn.
+// parameters, what lies around the operands, if that is not drawn, and indices=inside, if
+// indices outside of their tables are replaced by others inside.
 type Case struct {
 	Check   string // "" compares every output; otherwise the name of a relation or invariance
 	Pattern string
@@ -35,6 +36,8 @@ type Case struct {
 	Params  int    // 0: the pattern's own; otherwise a variation of them
 	Guards  string // what lies around the operands: a name of trial.Guards, or "" for what name and seed draw
 	Formats []num.DType
+
+	IsInside bool // indices that the pattern has outside of their tables are brought inside
 
 	isAccuracy   bool // compared with the truth as well
 	isStatistics bool // and, of a bounded lowering, with what its errors should be
@@ -52,6 +55,9 @@ func (s Size) String() string {
 	}
 	return fmt.Sprintf("%s=%d@%d", s.Letter, s.N, s.From)
 }
+
+// insideOption is IsInside in the name of a case.
+const insideOption = "indices=inside"
 
 // name returns the case's name for a target.
 func (c *Case) name(t *Target) string {
@@ -92,6 +98,9 @@ func (c *Case) name(t *Target) string {
 	}
 	if c.Guards != "" {
 		b.WriteString("/guards=" + c.Guards)
+	}
+	if c.IsInside {
+		b.WriteString("/" + insideOption)
 	}
 	return b.String()
 }
@@ -267,6 +276,10 @@ func (t *Target) parseOption(c *Case, option string) string {
 		*number = n
 		return ""
 	}
+	if option == insideOption {
+		c.IsInside = true
+		return ""
+	}
 	if left == "guards" {
 		if _, err := trial.ParseGuards(right); err != nil {
 			return err.Error()
@@ -277,7 +290,7 @@ func (t *Target) parseOption(c *Case, option string) string {
 	d := t.Definition
 	i := d.Operand(left)
 	if i < 0 {
-		return fmt.Sprintf("%q is neither an operand nor gap, offset, uneven, far, params or guards", left)
+		return fmt.Sprintf("%q is neither an operand nor gap, offset, uneven, far, params, guards or indices", left)
 	}
 	if k := d.Operand(right); k >= 0 {
 		if !d.MayReplace(&d.Operands[i], &d.Operands[k]) {

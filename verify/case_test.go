@@ -86,7 +86,7 @@ func TestParseCaseRefuses(t *testing.T) {
 		{x, "normal/R=1,C=1/gap", `"gap" is no option`},
 		{x, "normal/R=1,C=1/gap=-1", `gap is "-1", want 0 to 1048576`},
 		{x, "normal/R=1,C=1/offset=x", `offset is "x"`},
-		{x, "normal/R=1,C=1/z=x", `"z" is neither an operand nor gap, offset, uneven, far, params or guards`},
+		{x, "normal/R=1,C=1/z=x", `"z" is neither an operand nor gap, offset, uneven, far, params, guards or indices`},
 		{x, "normal/R=3,C=1/far=37", "far is 37, want 0 to 36"},
 		{x, "repeat:normal/R=3,C=1/far=24", "rows lie far apart in plain comparisons only"},
 		{x, "normal/R=1,C=1/guards=iron", `guards are "iron", want byte, nan, number or hidden`},

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -24,6 +25,38 @@ func fresh(x *trialRun) (int64, *finding, error) {
 // noOutput returns the finding that what the kernel returned is no output.
 func noOutput(t *Target, err *engine.OutputError) *finding {
 	return &finding{Tier: evidence.Structure, Operand: t.Definition.Operand(err.Operand), Row: -1, Message: firstLine(err.Cause.Error())}
+}
+
+// dueRefusal is the error of a kernel for a call that its definition refuses: an index is outside
+// of its table. The kernel is right to return it. One that takes the call for skipped indices is
+// right as well.
+type dueRefusal struct{ cause error }
+
+func (e *dueRefusal) Error() string { return e.cause.Error() }
+func (e *dueRefusal) Unwrap() error { return e.cause }
+
+// meaning returns the error of a launch in the light of the call's indices.
+func (l *loaded) meaning(err error) error {
+	unsuited, isUnsuited := errors.AsType[*engine.UnsuitedError](err)
+	_, isRaised := errors.AsType[*engine.RaisedError](err)
+	if !isRaised && (!isUnsuited || !unsuited.IsRefused) {
+		return err
+	}
+	switch bad := engine.CheckIndices(l.target.Definition, l.inputs(), l.params); {
+	case bad != nil:
+		return &dueRefusal{err}
+	case isUnsuited && unsuited.Index != "":
+		return &engine.OutputError{Operand: unsuited.Index, Cause: fmt.Errorf("it refuses a good call, in which every index is in its table: %w", unsuited.Cause)}
+	}
+	return err
+}
+
+// refusedCalls returns how many calls the kernel refused that its definition refuses.
+func (s *verification) refusedCalls() (n int64) {
+	for i := range s.done {
+		n += s.done[i].Refused
+	}
+	return n
 }
 
 // refusals are the cases that a kernel refused, by the formats of their operands.

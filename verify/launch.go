@@ -234,6 +234,7 @@ func (p *placed) finish(launch func(*engine.Prepared) error, l *loaded, deadline
 	if errors.Is(launched, engine.ErrHung) {
 		return nil, launched
 	}
+	launched = l.meaning(launched)
 	seconds := time.Since(began).Seconds()
 	after, err := p.memory.Read()
 	if err != nil {

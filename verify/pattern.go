@@ -509,6 +509,28 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 	if p.place != nil {
 		p.place(t.Definition, c, operands)
 	}
+	if c.IsInside {
+		t.bringInside(c, operands)
+	}
+}
+
+// bringInside replaces indices outside of their tables by others inside.
+func (t *Target) bringInside(c *Case, operands []num.Array) {
+	d := t.Definition
+	for i := range d.Operands {
+		o, a := &d.Operands[i], operands[i]
+		if !o.IsIndex || !o.IsIn || o.Name == d.Offsets {
+			continue
+		}
+		bound, _ := c.size(o.Bound)
+		for r := range a.Rows {
+			v := int(a.Int(r, 0))
+			if o.Except != "" && v == int(t.params(c)[d.Param(o.Except)]) {
+				continue
+			}
+			a.SetBits64(r, 0, uint64((v%bound+bound)%bound))
+		}
+	}
 }
 
 // fillFloats fills an operand with values, each rounded once to its format.

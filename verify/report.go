@@ -535,7 +535,11 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 			claims = append(claims, fmt.Sprintf("every one of the %d outputs that %d cases first gave %s", r.Coverage.Judged, r.Cases, how))
 		}
 		claims = append(claims,
-			"every output element was written, nothing beside the outputs was, and no input changed, in every case",
+			"every output element was written, nothing beside the outputs was, and no input changed, in every case")
+		if n := s.refusedCalls(); n > 0 {
+			claims = append(claims, fmt.Sprintf("calls with an index outside of its table are refused, as the definition says (%d calls): their cases ran again with other indices", n))
+		}
+		claims = append(claims,
 			"the cases of case_list, which its digest fixes, can be run again one by one by their names and the seed")
 		for _, t := range r.Tiers {
 			switch {

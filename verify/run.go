@@ -51,7 +51,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		if !e.isKnown && (e.r.First == nil || !e.r.First.IsCause) { // an error may have passed by the next time
 			s.o.Journal.add(s.key(), e.r)
 		}
-		s.take(c, e.r)
+		s.take(e.c, e.r)
 		s.passed(c, e)
 	}
 	close(line.end)
@@ -173,6 +173,7 @@ type caseRun struct {
 	unsuited  *engine.UnsuitedError // nil, or why the lowering leaves the case to others
 
 	breach   *finding
+	refused  int64    // calls, as their definition refuses them
 	compared int64    // by the case's check
 	failed   *finding // of the check
 	checkErr error
@@ -185,12 +186,10 @@ func (e *caseRun) fail(err error) {
 		e.unsuited = unsuited
 		return
 	}
-	if wrong, ok := errors.AsType[*engine.OutputError](err); ok {
+	if _, ok := errors.AsType[*engine.OutputError](err); ok {
 		e.r.HasOutputs, e.r.Outputs = true, evidence.FingerprintOf(nil)
-		e.r.fail(noOutput(e.x.l.target, wrong), 1)
-		return
 	}
-	e.r.fail(cause(err), 1)
+	e.r.fail(e.x.l.target.cause(err), 1)
 }
 
 // begin makes the inputs of a case, unless the journal has its result.
@@ -200,14 +199,20 @@ func (s *verification) begin(c *Case) *caseRun {
 	if e.r, e.isKnown = s.o.Journal.find(s.key(), name); e.isKnown {
 		return e
 	}
-	e.r = caseResult{Name: name, IsOwnData: s.t.isOwnData(c), Tiers: map[evidence.TierName]evidence.Tier{}}
-	e.x = &trialRun{s: s, c: c, l: s.t.load(c, s.o.Seed)}
-	e.x.l.question = s.t.questionOf(e.x.l, s.o)
+	s.fill(e)
 	return e
 }
 
+// fill makes the inputs of a case.
+func (s *verification) fill(e *caseRun) {
+	e.r = caseResult{Name: e.c.name(s.t), IsOwnData: s.t.isOwnData(e.c), Tiers: map[evidence.TierName]evidence.Tier{}}
+	e.x = &trialRun{s: s, c: e.c, l: s.t.load(e.c, s.o.Seed)}
+	e.x.l.question = s.t.questionOf(e.x.l, s.o)
+}
+
 // launch runs the kernel: once, once more if outputs seem to be unwritten, and as often as
-// the case's check wants.
+// the case's check wants. If the kernel rightly refuses one of these calls, the case becomes
+// another with indices that are all in their tables, so that its results are judged as well.
 func (s *verification) launch(e *caseRun) {
 	if e.isKnown {
 		s.ranListings = append(s.ranListings, e.r.Listings...)
@@ -218,27 +223,41 @@ func (s *verification) launch(e *caseRun) {
 		return
 	}
 	defer s.notePrograms(&e.r)
-	var err error
-	if e.x.base, err = s.bench.run(e.x.l, s.o.deadline(), 0); err != nil {
+	err := s.launchOnce(e)
+	if _, ok := errors.AsType[*dueRefusal](err); ok {
+		e.refused++
+		e.c = e.c.clone()
+		e.c.IsInside = true
+		s.fill(e)
+		err = s.launchOnce(e)
+	}
+	if err != nil {
 		e.fail(err)
-		return
+	}
+}
+
+// launchOnce runs a case. It returns an error if there is nothing to judge.
+func (s *verification) launchOnce(e *caseRun) (err error) {
+	if e.x.base, err = s.bench.run(e.x.l, s.o.deadline(), 0); err != nil {
+		return err
 	}
 	e.r.Kernel = e.x.base.seconds
 	if e.r.Choice = e.x.base.choice; e.r.Choice != nil {
 		e.r.Model = e.x.l.model().String()
 	}
 	if e.breach, err = s.breach(e.x); err != nil {
-		e.fail(err)
-		return
+		return err
 	}
 	if e.c.Check != "" {
 		before := s.bench.launches.Load()
 		e.compared, e.failed, e.checkErr = s.t.checkNamed(e.c.Check).run(e.x)
 		e.r.Runs = s.bench.launches.Load() - before
-		if _, ok := errors.AsType[*engine.UnsuitedError](e.checkErr); ok { // a call that the check needs
-			e.fail(e.checkErr)
+		_, isUnsuited := errors.AsType[*engine.UnsuitedError](e.checkErr)
+		if _, isDue := errors.AsType[*dueRefusal](e.checkErr); isUnsuited || isDue { // of a call that the check needs
+			return e.checkErr
 		}
 	}
+	return nil
 }
 
 // notePrograms adds the programs that no earlier case has run to a result. They are kept
@@ -264,6 +283,9 @@ func (s *verification) judgeRun(e *caseRun) {
 	if !s.o.Unhashed {
 		r.Inputs = x.l.question.inputsHash(x.l)
 	}
+	if r.Refused = e.refused; r.Refused > 0 {
+		r.count(evidence.Structure, r.Refused, 0)
+	}
 	if e.isEnded {
 		return
 	}
@@ -288,7 +310,7 @@ func (s *verification) judgeRun(e *caseRun) {
 	r.Check = e.failed
 	switch {
 	case e.checkErr != nil:
-		r.fail(cause(e.checkErr), e.compared)
+		r.fail(s.t.cause(e.checkErr), e.compared)
 	case e.failed != nil:
 		r.fail(e.failed, e.compared)
 	default:
@@ -407,9 +429,12 @@ func (r *caseResult) fail(f *finding, checks int64) {
 	}
 }
 
-// cause returns the finding that a kernel ended in an error. A broken rule of the device is a
-// fault of the kernel.
-func cause(err error) *finding {
+// cause returns the finding that a kernel ended in an error. A broken rule of the device, and
+// what is no output, are faults of the kernel.
+func (t *Target) cause(err error) *finding {
+	if wrong, ok := errors.AsType[*engine.OutputError](err); ok {
+		return noOutput(t, wrong)
+	}
 	if fault, ok := errors.AsType[*engine.FaultError](err); ok {
 		return &finding{Tier: evidence.Structure, Operand: -1, Row: -1, Message: firstLine(fault.Message)}
 	}

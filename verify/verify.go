@@ -416,9 +416,10 @@ type caseResult struct {
 	Inputs  string                              `json:"inputs"`  // their hash
 	Outputs string                              `json:"outputs"` // likewise
 	Found   judgement                           `json:"found"`
-	Check   *finding                            `json:"check,omitempty"` // of the case's relation or invariance
-	Runs    int64                               `json:"runs,omitempty"`  // of the kernel, for it
-	Extra   int64                               `json:"extra"`           // outputs compared by a relation or invariance
+	Check   *finding                            `json:"check,omitempty"`   // of the case's relation or invariance
+	Runs    int64                               `json:"runs,omitempty"`    // of the kernel, for it
+	Refused int64                               `json:"refused,omitempty"` // calls, as the definition refuses them
+	Extra   int64                               `json:"extra"`             // outputs compared by a relation or invariance
 	Tiers   map[evidence.TierName]evidence.Tier `json:"tiers"`
 	First   *finding                            `json:"first,omitempty"`
 	Kernel  float64                             `json:"kernel"` // seconds

@@ -66,6 +66,45 @@ def leaves_a_child(x: List[List[float]]) -> List[List[float]]:
     return softmax(x)
 
 
+def rows_of(weight: List[List[float]], index: List[int], is_bad: Any) -> List[List[float]]:
+    for i in index:
+        if is_bad(i):
+            raise IndexError(f"{i} is out of range")
+    return [weight[i] for i in index]
+
+
+def embedding(index: List[int], weight: List[List[float]]) -> List[List[float]]:
+    return rows_of(weight, index, lambda i: not 0 <= i < len(weight))
+
+
+def embedding_by_another_error(index: List[int], weight: List[List[float]]) -> List[List[float]]:
+    assert all(0 <= i < len(weight) for i in index), "no such row"
+    return [weight[i] for i in index]
+
+
+def embedding_of_zeros(index: List[int], weight: List[List[float]]) -> List[List[float]]:
+    return [weight[i] if 0 <= i < len(weight) else [0.0] * len(weight[0]) for i in index]
+
+
+def embedding_without_row_8(index: List[int], weight: List[List[float]]) -> List[List[float]]:
+    return rows_of(weight, index, lambda i: not 0 <= i < 8)
+
+
+def embedding_of_row_0(index: List[int], weight: List[List[float]]) -> List[List[float]]:
+    return [weight[i if 0 <= i < len(weight) else 0] for i in index]
+
+
+def embedding_from_the_end(index: List[int], weight: List[List[float]]) -> List[List[float]]:
+    return rows_of(weight, index, lambda i: not -len(weight) <= i < len(weight))
+
+
+def embedding_half_written(index: List[int], weight: List[List[float]], out: List[List[float]]) -> None:
+    for q, i in enumerate(index):
+        if not 0 <= i < len(weight):
+            raise IndexError(f"{i} is out of range")
+        out[q][:] = weight[i]
+
+
 def check(function: Any, **options: Any) -> tokitai.Report:
     return tokitai.check(function, "softmax.forward", **{"level": "smoke", "dtypes": ["f32"], **options})
 
@@ -99,6 +138,23 @@ class Verdicts(unittest.TestCase):
             with self.subTest(function.__name__):
                 report = check(function, case="normal/R=5,C=33", seed=1)
                 self.assertFalse(report.accepted)
+                self.assertIn(word, str(report))
+
+    def test_bad_indices(self) -> None:
+        """A call with an index outside of the table may be refused, if nothing was written; no other may."""
+        for function, word in (
+            (embedding, ""),
+            (embedding_by_another_error, ""),
+            (embedding_of_zeros, ""),
+            (embedding_without_row_8, "it refuses a good call, in which every index is in its table: the kernel answered CALL with error 2: embedding_without_row_8 raised IndexError"),
+            (embedding_of_row_0, "embedding.forward.C3"),
+            (embedding_from_the_end, "embedding.forward.C3"),
+            (embedding_half_written, "refused the call, but wrote out"),
+        ):
+            with self.subTest(function.__name__):
+                one = {embedding_from_the_end: "special/Q=1,V=1,D=1", embedding_half_written: "extreme/Q=4,V=1,D=1"}.get(function, "just-outside/Q=70,V=9,D=13")
+                report = tokitai.check(function, "embedding.forward", dtypes=["f32"], case=one, seed=1)
+                self.assertEqual(report.verdict, "rejected" if word else "accepted", report)
                 self.assertIn(word, str(report))
 
     def test_deadline(self) -> None:

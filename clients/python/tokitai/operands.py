@@ -109,7 +109,7 @@ class Block:
         inside = 0 <= row < place.rows and column < place.columns
         if inside:
             index = ", ".join(map(str, _index(element // place.stride * place.columns + column, self.tensor.shape)))
-            raise Wrong(f"{who} changed its input {self.name} at [{index}]", self.name)
+            raise Wrong(f"{who} {_changed(self.tensor)} {self.name} at [{index}]", self.name)
         if element < 0:
             where = f"{-element} elements before its beginning"
         elif row >= place.rows or (row == place.rows - 1 and column >= place.columns):
@@ -128,6 +128,10 @@ class Block:
         if after == expected:
             return None
         return next(i for i, (a, b) in enumerate(zip(after, expected)) if a != b)
+
+
+def _changed(tensor: Tensor) -> str:
+    return "changed its input" if tensor.data is not None else "refused the call, but wrote"
 
 
 def _index(position: int, shape: Sequence[int]) -> List[int]:
@@ -153,7 +157,7 @@ class Held:
         except (arrays.ArrayError, TypeError, ValueError, struct.error):
             same = False
         if not same:
-            raise Wrong(f"{who} changed its input {self.name}", self.name)
+            raise Wrong(f"{who} {_changed(self.tensor)} {self.name}", self.name)
 
 
 class Library:
@@ -362,8 +366,9 @@ class Lists(Library):
     def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
         if tensor.data is None:
             values = [-1 if tensor.dtype in ("i8", "i32", "i64") else math.nan] * math.prod(tensor.shape)
-            return Held(name, tensor, arrays.nested(values, tensor.shape), None)
-        array = arrays.Kind(LISTS).array(tensor)
+            array = arrays.nested(values, tensor.shape)
+        else:
+            array = arrays.Kind(LISTS).array(tensor)
         return Held(name, tensor, array, lambda a: self._packed(a, tensor))
 
     def is_array(self, value: Any) -> bool:

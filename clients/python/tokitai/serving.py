@@ -131,10 +131,13 @@ class Kernel:
         for o in request.operands:
             if o.role & WRITES and o.name not in how.written and o.name not in self.omitted:
                 self.library.poison(o.tensor.nbytes)
-        results, nanoseconds = self._call(how, shape, request, values, buffers)
-        for o in request.operands:
-            if o.name in blocks:
-                blocks[o.name].inspect(bool(o.role & WRITES), self.name)
+        try:
+            results, nanoseconds = self._call(how, shape, request, values, buffers)
+        except Wrong as wrong:
+            if not wrong.operand:
+                self._inspect(request, blocks, may_write=not wrong.is_refusal)
+            raise
+        self._inspect(request, blocks)
         for name in self.omitted:
             for o in request.operands:
                 if o.name == name:
@@ -153,7 +156,8 @@ class Kernel:
             except Wrong:
                 raise
             except BaseException as error:  # SystemExit and KeyboardInterrupt, too
-                raise Wrong(calling.account(error, self.name) + self._hint(error)) from error
+                index = _index_of(request) if isinstance(error, IndexError) else ""
+                raise Wrong(calling.account(error, self.name) + self._hint(error), is_refusal=bool(index), index=index) from error
             finally:
                 if os.getpid() != self._process:
                     os._exit(0)  # a child of the callable's own, which must not answer
@@ -166,6 +170,12 @@ class Kernel:
         if library.device != "cpu":
             self._look_back()
         return results, nanoseconds
+
+    def _inspect(self, request: Request, blocks: Mapping[str, Any], may_write: bool = True) -> None:
+        """Raises Wrong if a call changed what it must not: inputs, guards, and if it was refused its outputs."""
+        for o in request.operands:
+            if o.name in blocks:
+                blocks[o.name].inspect(may_write and bool(o.role & WRITES), self.name)
 
     def _hint(self, error: BaseException) -> str:
         if self.memory and (isinstance(error, MemoryError) or "allocate memory" in str(error)):
@@ -246,7 +256,8 @@ class Server:
             return 2 if refusal.code == NO_VERSION else None
         except Wrong as wrong:
             code = BAD_ARGUMENT if wrong.is_refusal else INTERNAL
-            self._send(ERROR, number, [_error(code, str(wrong), {"output": wrong.operand} if wrong.operand else {})])
+            details = {"output": wrong.operand, "operand": wrong.index}
+            self._send(ERROR, number, [_error(code, str(wrong), {name: value for name, value in details.items() if value})])
         except MemoryError as error:
             self._send(ERROR, number, [_error(TOO_LARGE, f"out of memory: {error}")])
         except ProtocolError as error:
@@ -309,6 +320,11 @@ class Server:
             self.connection.sendall(HEADER.pack(len(body), number, kind, 0) + body)
         except ConnectionError:
             pass  # the other end is gone: the next read says so
+
+
+def _index_of(request: Request) -> str:
+    """Returns the operand whose values an IndexError is about: the first one of integers that is read."""
+    return next((o.name for o in request.operands if o.role & READS and o.tensor.dtype in ("i32", "i64")), "")
 
 
 def _operands(kernel: Kernel) -> List[bytes]:

@@ -1,0 +1,123 @@
+package verify_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/op/crossentropy"
+	"tokitai/op/embedding"
+	"tokitai/verify"
+)
+
+// errBad is what kernels say of an index.
+var errBad = errors.New("index out of range")
+
+// refusing is a kernel that refuses what isBad says, and otherwise computes the answer.
+func refusing(isBad func(index int32, bound int) bool, refuse func(d *def.Definition) error) *engine.Lowering {
+	return bitwise(func(d *def.Definition, l *engine.Launch) error {
+		for i := range d.Operands {
+			o, a := &d.Operands[i], l.Arrays()[i]
+			for r := 0; o.IsIndex && r < a.Rows; r++ {
+				v := a.Int(r, 0)
+				if o.Except != "" && v == int32(l.Params[d.Param(o.Except)]) {
+					continue
+				}
+				if isBad(v, l.Size(d, o.Bound)) {
+					return refuse(d)
+				}
+			}
+		}
+		store(d, l, answer(d, l), nil)
+		return nil
+	})
+}
+
+func isOutside(index int32, bound int) bool { return index < 0 || int(index) >= bound }
+
+// saysIndex refuses with the name of the index, as a Python function does that raises IndexError.
+func saysIndex(d *def.Definition) error {
+	for i := range d.Operands {
+		if d.Operands[i].IsIndex {
+			return &engine.UnsuitedError{Lowering: "test", Cause: errBad, IsRefused: true, Index: d.Operands[i].Name}
+		}
+	}
+	return nil
+}
+
+// raises ends in an error that says nothing of an index.
+func raises(*def.Definition) error { return &engine.RaisedError{Cause: errBad} }
+
+// TestRefusedIndices: a call with an index outside of its table may be refused, by whatever
+// error; a good one may not.
+func TestRefusedIndices(t *testing.T) {
+	isLarge := func(index int32, bound int) bool { return isOutside(index, bound) || index > 6 }
+	for _, c := range []struct {
+		what    string
+		kernel  *engine.Lowering
+		verdict evidence.Verdict
+		reason  string
+	}{
+		{"all bad indices", refusing(isOutside, saysIndex), evidence.Accepted, ""},
+		{"all bad indices, by an error", refusing(isOutside, raises), evidence.Accepted, ""},
+		{"a good index", refusing(isLarge, saysIndex), evidence.Rejected, "it refuses a good call, in which every index is in its table: index out of range"},
+		{"a good index, by an error", refusing(isLarge, raises), evidence.Inadmissible, "index out of range"},
+	} {
+		for _, d := range []*def.Definition{embedding.ForwardDefinition, embedding.BackwardDefinition, crossentropy.Definition} {
+			r := run(t, target(d, num.F32, c.kernel), verify.Options{Seed: 1}).Report
+			if r.Verdict != c.verdict || !strings.Contains(r.Reason, c.reason) {
+				t.Errorf("%s refuses %s: %s %s, want %s %s", d.Name, c.what, r.Verdict, r.Reason, c.verdict, c.reason)
+			}
+			claim := "calls with an index outside of its table are refused, as the definition says ("
+			if has := strings.Contains(strings.Join(r.Evidence, "\n"), claim); has != (c.verdict == evidence.Accepted) {
+				t.Errorf("%s refuses %s: evidence %q", d.Name, c.what, r.Evidence)
+			}
+		}
+	}
+}
+
+// TestRefusedCaseIsJudged: the results of a case whose call is refused are judged with other
+// indices, under a name by which it can be run again.
+func TestRefusedCaseIsJudged(t *testing.T) {
+	good := refusing(isOutside, saysIndex)
+	isWrong := func(l *engine.Launch) bool { return l.Arrays()[0].Rows == 70 }
+	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
+		kernel, _ := good.Compile(nil, d, nil, 0)
+		if err := kernel.Launch(l); err != nil {
+			return err
+		}
+		if isWrong(l) {
+			out := l.Arrays()[2]
+			out.SetBits64(0, 0, out.Bits64(0, 0)^1)
+		}
+		return nil
+	})
+	const name, inside = "just-outside/Q=70,V=9,D=13", "just-outside/Q=70,V=9,D=13/indices=inside"
+	x := target(embedding.ForwardDefinition, num.F32, k)
+	expectRejected(t, x, name, "out[0,0] differs", evidence.Bits)
+	r := expectRejected(t, x, inside, "out[0,0] differs", evidence.Bits)
+	if got := fmt.Sprint(r.Cases); got != "1" {
+		t.Errorf("%s cases, want 1", got)
+	}
+	c, err := verify.ParseCase(x, inside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := verify.CaseName(x, c); got != inside {
+		t.Errorf("case %s, want %s", got, inside)
+	}
+	outside := 0
+	for _, i := range verify.Indices(x, c, "index") {
+		if isOutside(i, 9) {
+			outside++
+		}
+	}
+	if outside > 0 {
+		t.Errorf("%d indices of %s are outside", outside, inside)
+	}
+}
