@@ -37,12 +37,15 @@ func InfiniteOrNaN(at Covering) Clause { return Clause{Kind: Special, Covers: at
 // in size. Exponentials are often powers of two, of x*log2(e) less m, the largest times log2(e). m
 // is rounded, and where x*log2(e) is not, because it is fused with the difference, the power of the
 // largest element itself is that of m's rounding error: infinite from 2^30 on, as x*log2(e) may be.
+// Rows whose largest element is a power of two are not covered unless m overflows: m is exact.
 func WherePowersOverflow(input string) Covering {
 	return func(c *bound.Call) func(operand, row, col int) bool {
 		x := c.Matrix(input)
 		rows := ByRow(func(row int) bool {
 			largest := slices.Max(x.Row(row))
-			return math.Abs(largest) >= 0x1p30 && !IsNoNumber(largest)
+			fraction, exponent := math.Frexp(math.Abs(largest))
+			isExact := fraction == 0.5 && exponent <= 127 // 2^126 times log2(e) is less than 2^127
+			return math.Abs(largest) >= 0x1p30 && !IsNoNumber(largest) && !isExact
 		})
 		return func(_, row, _ int) bool { return rows(row) }
 	}

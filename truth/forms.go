@@ -13,14 +13,15 @@ import (
 // Forms says where all forms of an expression agree on what becomes of infinite inputs. A sum
 // of products gives one infinity or NaN in any order, but a factor that is taken out of a sum,
 // or multiplied into it, can make a difference: (2-1)*Inf is an infinity, 2*Inf - 1*Inf is
-// NaN; and so can a quotient. It also says where some form may overflow.
+// NaN; and so can a quotient. A factor that rounding may make positive or negative decides the
+// sign of an infinity that it is multiplied by. It also says where some form may overflow.
 type Forms struct {
 	call *call
 	at   [][]form // by operand, row after row
 }
 
 // form is what is known of the forms of one output.
-type form struct{ isOne, isZero, mayOverflow bool }
+type form struct{ isOne, isZero, mayOverflow, isEither bool }
 
 // FindForms finds where the forms of a definition agree, for a call. It writes nothing.
 func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, params []float64) (*Forms, error) {
@@ -29,7 +30,7 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 	if d.Kind == def.KindRowwise {
 		mark := put(k, f.at)
 		return f, sweep(k, nature{}.FromFloat64(0), nil, func(operand, row, col int, v nature) {
-			mark(operand, row, col, form{v.isOne(), v.kinds == isZero, v.mayOverflow()})
+			mark(operand, row, col, form{v.isOne(), v.kinds == isZero, v.mayOverflow(), v.isEither()})
 		}, func(int, int, int, set) {})
 	}
 	result := operands[2]
@@ -61,12 +62,13 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 // which makes NaN against an infinity.
 func formOfScaled(scales []float64, p products) form {
 	high, low, product := 0, 0, 1.0
-	one := form{isOne: true}
+	one, hasInfinite := form{isOne: true}, false
 	for _, scale := range scales {
-		one.isOne = one.isOne && math.Abs(scale) <= math.MaxFloat64
+		one.isOne = one.isOne && !math.IsInf(scale, 0) && scale == scale
+		hasInfinite = hasInfinite || math.IsInf(scale, 0)
 		high, low, product = high+max(0, exponent(scale)), low+min(0, exponent(scale)), product*math.Abs(scale)
 	}
-	abs, highest, lowest := 0.0, 0, 0 // of the factors of one product
+	sum, abs, highest, lowest := 0.0, 0.0, 0, 0 // the last two of the factors of one product
 	for i := range p.a {
 		up, down := 0, 0
 		for _, factor := range []float64{p.a[i], p.b[i]} {
@@ -75,10 +77,12 @@ func formOfScaled(scales []float64, p products) form {
 			}
 		}
 		highest, lowest = max(highest, up), min(lowest, down)
-		if product := math.Abs(p.a[i] * p.b[i]); product <= math.MaxFloat64 {
-			abs += product
+		product := p.a[i] * p.b[i]
+		if sum += product; math.Abs(product) <= math.MaxFloat64 {
+			abs += math.Abs(product)
 		}
 	}
+	one.isEither = hasInfinite && math.Abs(sum) <= gamma(4*len(p.a)+4)*abs+float64(len(p.a))*0x1p-149
 	one.mayOverflow = high+max(highest, exponent(abs)) > 127
 	one.isOne = one.isOne && !one.mayOverflow && low+lowest >= -126 && product >= 0x1p-126 && product <= math.MaxFloat32
 	return one
@@ -88,6 +92,12 @@ func formOfScaled(scales []float64, p products) form {
 // infinity of the same sign.
 func (f *Forms) Agree(operand, row, col int) bool {
 	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].isOne
+}
+
+// IsEither reports whether an output that is infinite may be of either sign, or NaN: it has an
+// infinite factor, and the sign of another one is lost in rounding errors.
+func (f *Forms) IsEither(operand, row, col int) bool {
+	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].isEither
 }
 
 // IsZero reports whether every form gives zero for an output: multiplied out, all its terms are
@@ -112,6 +122,31 @@ type nature struct {
 	isLinear bool      // nothing was multiplied: there is nothing to take out
 	high     int       // at least the exponent of every partial product, and 0
 	overflew bool      // a partial product on the way, inside a function, may have overflowed
+
+	sign  int     // 1 or -1 if the number, or the infinity, is of that sign in every form, else 0
+	size  float64 // the magnitudes of the monomials together, which rounding errors are relative to
+	steps int     // roundings, one after the other
+	lost  float64 // what underflow and the errors of functions' arguments add to the error
+}
+
+// error bounds how far the number is off in any form. As promise stable has it, every step
+// counts four times.
+func (x nature) error() float64 { return float64(gamma(4*x.steps+4)*x.size) + x.lost }
+
+// isEither reports whether the number is an infinity whose sign is not known.
+func (x nature) isEither() bool { return x.sign == 0 && x.kinds&isInfinite != 0 }
+
+// signOf returns the sign of all numbers within an error of an enclosed one, 0 if there is none.
+func signOf(value ball.Ball, off float64) int {
+	switch lo, hi := value.Bounds(); {
+	case !value.Known():
+		return 0
+	case lo-off > 0:
+		return 1
+	case hi+off < 0:
+		return -1
+	}
+	return 0
 }
 
 // mayOverflow reports whether a partial product exceeds binary32 in some form.
@@ -153,21 +188,21 @@ func (x nature) isOne() bool {
 func (x nature) FromFloat64(v float64) nature {
 	z := nature{value: x.value.FromFloat64(v), isLinear: true}
 	if math.Abs(v) <= math.MaxFloat64 {
-		z.high = max(0, exponent(v))
+		z.high, z.size = max(0, exponent(v)), math.Abs(v)
 	}
 	switch {
 	case v != v:
 		z.kinds = isNaN
 	case math.IsInf(v, 1):
-		z.kinds = isPlusInfinity
+		z.kinds, z.sign = isPlusInfinity, 1
 	case math.IsInf(v, -1):
-		z.kinds = isMinusInfinity
+		z.kinds, z.sign = isMinusInfinity, -1
 	case v == 0:
 		z.kinds = isZero
 	case v > 0:
-		z.kinds = isPositive
+		z.kinds, z.sign = isPositive, 1
 	default:
-		z.kinds = isNegative
+		z.kinds, z.sign = isNegative, -1
 	}
 	return z
 }
@@ -176,8 +211,8 @@ func (x nature) FromFloat64(v float64) nature {
 // binary32 may be zero.
 func (x nature) of(value ball.Ball) nature {
 	const smallest = 0x1p-126
-	z := nature{value: value, isLinear: true}
 	lo, hi := value.Bounds()
+	z := nature{value: value, isLinear: true, sign: signOf(value, 0), size: max(hi, -lo), steps: 1}
 	if hi > 0 {
 		z.kinds |= isPositive
 	}
@@ -241,13 +276,38 @@ func (k kinds) times(l kinds) (z kinds) {
 }
 
 func (x nature) Add(y nature) nature {
-	return nature{x.kinds | y.kinds, x.value.Add(y.value), x.isLinear && y.isLinear, max(x.high, y.high), x.overflew || y.overflew}
+	z := x.or(y, x.value.Add(y.value))
+	z.isLinear, z.size, z.steps, z.lost = x.isLinear && y.isLinear, x.size+y.size, max(x.steps, y.steps)+1, x.lost+y.lost
+	switch isX, isY := x.kinds&isInfinite != 0, y.kinds&isInfinite != 0; {
+	case isX && !isY:
+		z.sign = x.sign
+	case isY && !isX:
+		z.sign = y.sign
+	case z.sign == 0:
+		z.sign = signOf(z.value, z.error())
+	}
+	return z
+}
+
+// or returns what holds for both numbers, with an enclosure of the result.
+func (x nature) or(y nature, value ball.Ball) nature {
+	z := nature{
+		kinds: x.kinds | y.kinds, value: value, high: max(x.high, y.high), overflew: x.overflew || y.overflew,
+		size: max(x.size, y.size), steps: max(x.steps, y.steps), lost: max(x.lost, y.lost),
+	}
+	if x.sign == y.sign {
+		z.sign = x.sign
+	}
+	return z
 }
 
 func (x nature) Sub(y nature) nature { return x.Add(y.Neg()) }
 
 func (x nature) Mul(y nature) nature {
-	z := nature{kinds: x.kinds.times(y.kinds), value: x.value.Mul(y.value), high: x.high + y.high, overflew: x.overflew || y.overflew}
+	z := nature{
+		kinds: x.kinds.times(y.kinds), value: x.value.Mul(y.value), high: x.high + y.high, overflew: x.overflew || y.overflew,
+		sign: x.sign * y.sign, size: x.size * y.size, steps: x.steps + y.steps + 1, lost: x.error()*y.lost + x.lost*(y.size+y.error()) + x.size*y.lost + 0x1p-149,
+	}
 	if lo, hi := z.value.Bounds(); z.value.Known() && lo > -0x1p-126 && hi < 0x1p-126 {
 		z.kinds |= isZero // in some form
 	}
@@ -255,7 +315,10 @@ func (x nature) Mul(y nature) nature {
 }
 
 func (x nature) Sqr() nature { return x.Mul(x) }
-func (x nature) Neg() nature { x.kinds, x.value = x.kinds.negated(), x.value.Neg(); return x }
+func (x nature) Neg() nature {
+	x.kinds, x.value, x.sign = x.kinds.negated(), x.value.Neg(), -x.sign
+	return x
+}
 
 func (x nature) Abs() nature {
 	if x.kinds&^(isNegative|isMinusInfinity) == 0 {
@@ -264,14 +327,16 @@ func (x nature) Abs() nature {
 	if x.kinds&(isNegative|isMinusInfinity) == 0 {
 		return x
 	}
-	return x.of(x.value.Abs()).after(x)
+	z := x.of(x.value.Abs()).after(x)
+	z.sign, z.size, z.steps, z.lost = 1, x.size, x.steps, x.lost
+	return z
 }
 
 func (x nature) Div(y nature) nature { return x.Mul(y.Recip()) }
 
 // Recip of an infinity is zero.
 func (x nature) Recip() nature {
-	return x.function(ball.Ball.Recip, map[kinds]float64{isPlusInfinity: 0, isMinusInfinity: 0})
+	return x.function(ball.Ball.Recip, map[kinds]float64{isPlusInfinity: 0, isMinusInfinity: 0}).signed(x.sign)
 }
 
 func (x nature) Sum(terms []nature) nature {
@@ -288,7 +353,20 @@ func (x nature) function(f func(ball.Ball) ball.Ball, at map[kinds]float64) natu
 	}
 	z := x.of(f(x.value)).after(x)
 	z.kinds |= x.kinds & isNaN
+	around := f(x.value.Widen(0, x.error()))
+	lo, hi := around.Bounds()
+	if z.lost = hi - lo; !around.Known() {
+		z.lost = math.Inf(1)
+	}
+	z.sign = signOf(around, 0)
 	return z
+}
+
+// signed returns the number with the sign that a function has everywhere, or where its argument
+// has that sign.
+func (x nature) signed(sign int) nature {
+	x.sign = sign
+	return x
 }
 
 // infinity returns the one infinity that the number is in every form; 0 if it is none.
@@ -305,28 +383,29 @@ var (
 	toOne     = map[kinds]float64{isMinusInfinity: -1, isPlusInfinity: 1}
 )
 
-func (x nature) Sqrt() nature { return x.function(ball.Ball.Sqrt, toAll) }
+func (x nature) Sqrt() nature { return x.function(ball.Ball.Sqrt, toAll).signed(1) }
 func (x nature) Rsqrt() nature {
-	return x.function(ball.Ball.Rsqrt, map[kinds]float64{isPlusInfinity: 0})
+	return x.function(ball.Ball.Rsqrt, map[kinds]float64{isPlusInfinity: 0}).signed(1)
 }
-func (x nature) Exp() nature  { return x.function(ball.Ball.Exp, toNothing) }
-func (x nature) Exp2() nature { return x.function(ball.Ball.Exp2, toNothing) }
+func (x nature) Exp() nature  { return x.function(ball.Ball.Exp, toNothing).signed(1) }
+func (x nature) Exp2() nature { return x.function(ball.Ball.Exp2, toNothing).signed(1) }
 func (x nature) Expm1() nature {
-	return x.function(ball.Ball.Expm1, map[kinds]float64{isMinusInfinity: -1, isPlusInfinity: math.Inf(1)})
+	return x.function(ball.Ball.Expm1, map[kinds]float64{isMinusInfinity: -1, isPlusInfinity: math.Inf(1)}).signed(x.sign)
 }
 func (x nature) Log() nature   { return x.function(ball.Ball.Log, toAll) }
 func (x nature) Log2() nature  { return x.function(ball.Ball.Log2, toAll) }
-func (x nature) Log1p() nature { return x.function(ball.Ball.Log1p, toAll) }
+func (x nature) Log1p() nature { return x.function(ball.Ball.Log1p, toAll).signed(x.sign) }
 func (x nature) Sin() nature   { return x.function(ball.Ball.Sin, nil) }
 func (x nature) Cos() nature   { return x.function(ball.Ball.Cos, nil) }
-func (x nature) Tanh() nature  { return x.function(ball.Ball.Tanh, toOne) }
-func (x nature) Erf() nature   { return x.function(ball.Ball.Erf, toOne) }
+func (x nature) Tanh() nature  { return x.function(ball.Ball.Tanh, toOne).signed(x.sign) }
+func (x nature) Erf() nature   { return x.function(ball.Ball.Erf, toOne).signed(x.sign) }
 func (x nature) Sigmoid() nature {
-	return x.function(ball.Ball.Sigmoid, map[kinds]float64{isMinusInfinity: 0, isPlusInfinity: 1})
+	return x.function(ball.Ball.Sigmoid, map[kinds]float64{isMinusInfinity: 0, isPlusInfinity: 1}).signed(1)
 }
 
 func (x nature) Scale2(n int) nature {
 	x.value, x.high = x.value.Scale2(n), max(0, x.high+n)
+	x.size, x.lost = math.Ldexp(x.size, n), math.Ldexp(x.lost, n)+0x1p-149
 	return x
 }
 
@@ -343,11 +422,11 @@ func (x nature) choose(y nature, isX ball.Truth, value ball.Ball) nature {
 	case isX == ball.No:
 		return y
 	}
-	return nature{x.kinds | y.kinds, value, false, max(x.high, y.high), x.overflew || y.overflew}
+	return x.or(y, value)
 }
 
 func (x nature) Hull(y nature) nature {
-	return nature{x.kinds | y.kinds, x.value.Hull(y.value), false, max(x.high, y.high), x.overflew || y.overflew}
+	return x.or(y, x.value.Hull(y.value))
 }
 
 func (x nature) Less(y nature) ball.Truth {

@@ -3,6 +3,9 @@ package truth
 import (
 	"math"
 	"testing"
+
+	"tokitai/def"
+	"tokitai/num"
 )
 
 // TestFormsOfScaledProducts: scales that are multiplied into factors may overflow there, or
@@ -15,16 +18,64 @@ func TestFormsOfScaledProducts(t *testing.T) {
 		a, b        []float64
 		isOne       bool
 		mayOverflow bool
+		isEither    bool
 	}{
-		{"ordinary", []float64{3, 0.25}, []float64{1, inf}, []float64{2, 3}, true, false},
-		{"a large factor against a small one", []float64{4, 0x1p114}, []float64{0x1p-6, 80}, []float64{24576, 0x1p-6}, false, true},
-		{"a huge scale against a tiny one", []float64{math.MaxFloat32, 0x1p-126}, []float64{0, inf, 3.5}, []float64{0, -1, 0}, false, true},
-		{"a tiny scale against a large one", []float64{0x1p-120, 0x1p60}, []float64{0x1p-14, 1}, []float64{inf, 1}, false, false},
-		{"an infinite scale", []float64{inf, 1}, []float64{1}, []float64{1}, false, false},
-		{"a large product of scales", []float64{0x1p70, 0x1p70}, []float64{1}, []float64{1}, false, true},
+		{"ordinary", []float64{3, 0.25}, []float64{1, inf}, []float64{2, 3}, true, false, false},
+		{"a large factor against a small one", []float64{4, 0x1p114}, []float64{0x1p-6, 80}, []float64{24576, 0x1p-6}, false, true, false},
+		{"a huge scale against a tiny one", []float64{math.MaxFloat32, 0x1p-126}, []float64{0, inf, 3.5}, []float64{0, -1, 0}, false, true, false},
+		{"a tiny scale against a large one", []float64{0x1p-120, 0x1p60}, []float64{0x1p-14, 1}, []float64{inf, 1}, false, false, false},
+		{"an infinite scale", []float64{inf, 1}, []float64{1}, []float64{1}, false, false, false},
+		{"an infinite scale of a sum that cancels", []float64{inf, 1}, []float64{1, 1}, []float64{1, -1 - 0x1p-23}, false, false, true},
+		{"a large product of scales", []float64{0x1p70, 0x1p70}, []float64{1}, []float64{1}, false, true, false},
 	} {
-		if got := formOfScaled(c.scales, products{a: c.a, b: c.b}); got.isOne != c.isOne || got.mayOverflow != c.mayOverflow {
-			t.Errorf("%s: %+v, want isOne %v and mayOverflow %v", c.name, got, c.isOne, c.mayOverflow)
+		if got := formOfScaled(c.scales, products{a: c.a, b: c.b}); got.isOne != c.isOne || got.mayOverflow != c.mayOverflow || got.isEither != c.isEither {
+			t.Errorf("%s: %+v, want isOne %v, mayOverflow %v and isEither %v", c.name, got, c.isOne, c.mayOverflow, c.isEither)
+		}
+	}
+}
+
+// TestInfinityOfEitherSign: an infinity is of either sign where it is multiplied by a number
+// whose sign rounding errors decide, and only there.
+func TestInfinityOfEitherSign(t *testing.T) {
+	d := def.Must(def.Rowwise("test.normalise", func(b *def.Builder) {
+		x, gamma := b.In("x"), b.InCol("gamma", def.Like("x"))
+		n := b.Columns()
+		centred := x.Sub(def.RowSum(x).Div(n))
+		variance := def.RowSum(centred.Mul(centred)).Div(n)
+		b.Out("y", def.FMA(centred.Mul(def.One.Div(variance.Sqrt())), gamma, def.One), def.Like("x"))
+	}))
+	inf := float32(math.Inf(1))
+	const tiny = 0x1p-149
+	for _, c := range []struct {
+		name  string
+		x     []float32
+		first float32 // of gamma
+		want  bool
+	}{
+		{"clear", []float32{1, 2, 3, 5}, inf, false},
+		{"clear, of the other sign", []float32{1, 2, 3, 5}, -inf, false},
+		{"far from zero", []float32{1001, 1002, 1003, 1005}, inf, false},
+		{"close to the mean", []float32{1, 2, 3, -2 - 0x1p-21}, inf, true},
+		{"nearly constant", []float32{1 + 0x1p-23, 1, 1, 1}, inf, true},
+		{"subnormal", []float32{1000 * tiny, 1004 * tiny, 1000 * tiny, 1000 * tiny}, inf, true},
+		{"subnormal and clear", []float32{1000 * tiny, 9000 * tiny, 1000 * tiny, 1000 * tiny}, inf, false},
+		{"finite", []float32{1 + 0x1p-23, 1, 1, 1}, 2, false},
+	} {
+		x, gamma, y := num.NewArray(num.F32, 1, 4), num.NewArray(num.F32, 1, 4), num.NewArray(num.F32, 1, 4)
+		for i, v := range c.x {
+			x.Set(0, i, v)
+			gamma.Set(0, i, 1)
+		}
+		gamma.Set(0, 0, c.first)
+		f, err := FindForms(t.Context(), d, []num.Array{x, gamma, y}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.IsEither(2, 0, 0); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+		if f.IsEither(2, 0, 1) {
+			t.Errorf("%s: a finite result has either sign", c.name)
 		}
 	}
 }

@@ -27,7 +27,8 @@ import (
 //     Where they do not, promise stable admits NaN beside the infinity, and any infinity
 //     beside NaN: y*dy - y*dot and y*(dy - dot) are both right. So are what a usual form of the
 //     operation gives, what it gives with the declared roundings (a value that underflows in f16,
-//     times an infinity), and NaN where a clause leaves that open or says that other forms give it.
+//     times an infinity), NaN where a clause leaves that open or says that other forms give it,
+//     and both infinities and NaN where the sign of a finite factor is lost in rounding errors.
 type class struct {
 	v        *view
 	ordinary *truth.Result // what its arithmetic may give, with 1 for every input that is no number; nil if all are numbers
@@ -180,6 +181,8 @@ func (c *class) at(operand, row, col int) set {
 		return set{isOpen: true}
 	case !math.IsNaN(value) && !math.IsInf(value, 0):
 		return c.finite(operand, row, col)
+	case math.IsInf(value, 0) && c.forms != nil && c.forms.IsEither(operand, row, col):
+		return set{lo: y, hi: y, noNumber: true}
 	case math.IsInf(value, 0) && (isAmong(c.orNaN, operand, row, col) || isAmong(c.alsoNaN, operand, row, col) || c.isUsuallyNaN(operand, row, col)):
 		return set{lo: y, hi: y, orNaN: true}
 	case c.forms == nil || c.forms.Agree(operand, row, col):

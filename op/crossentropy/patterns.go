@@ -30,6 +30,7 @@ var patterns = []op.Pattern{
 	pattern("causal-mask", 1, masked(func(r, c int) bool { return c > r }), nil),
 	pattern("left-padded", 1, masked(func(r, c int) bool { return c < 17*(r%5) }), nil), // the maximum is -Inf for a while
 	pattern("far-above-zero", 1, op.Around(1000), nil),
+	pattern("far-below-zero", 1, op.FarBelow, nil),
 	{
 		Name: "ignored-inside", Definition: Definition, Params: []float64{0, 1}, // label 0 is a column, and does not count
 		Index: map[string]op.Index{"label": func(g *gen.Generator, _, bound int) int { return g.Below(min(2, bound)) }},

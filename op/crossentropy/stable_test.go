@@ -113,7 +113,21 @@ func stableWrong(l *mutants.List) {
 		}
 		return mutants.Log32(s) - x[label]
 	}))
+	// starting has a maximum that is never below the given number.
+	starting := func(at float32) mutants.Plain {
+		return bySum(lanes, func(p mutants.Parts, x []float32) mutants.Exponentials {
+			e := mutants.NewExponentials(p)
+			e.Max = at
+			e.TakeBlock(x)
+			return e
+		}, plain, factored)
+	}
+	l.Of(d, num.F16)
+	l.Add("maximum-from-minus-1e4", "the search for the maximum starts at -10000, not at -Inf", mutants.Stable, starting(-1e4))
+	l.Of(d, num.BF16)
+	l.Add("maximum-from-minus-1e30", "the search for the maximum starts at -1e30, not at -Inf", mutants.Stable, starting(-1e30))
 	l.Of(d, num.F32)
+	l.Add("maximum-from-minus-1e30", "the search for the maximum starts at -1e30, not at -Inf", mutants.Stable, starting(-1e30))
 	l.Add("lse-first", "(max + log sum) - x: the digits of max are lost", mutants.Stable, losing(func(m, s, x float32) float32 { return (m + mutants.Log32(s)) - x }))
 	l.Add("log-of-probability", "-log(p): a probability that underflows has an infinite loss", mutants.Stable, losing(func(m, s, x float32) float32 {
 		return -mutants.Log32(mutants.Exp32(x-m) / s)

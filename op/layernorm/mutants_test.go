@@ -6,13 +6,31 @@ import (
 	"testing"
 
 	"tokitai/def"
+	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/op/layernorm"
+	"tokitai/verify"
 	"tokitai/verify/mutants"
 )
 
 func TestMutants(t *testing.T) {
 	mutants.Test(t, layernorm.Operations, wrong(), right(), peers)
+}
+
+// TestInfinityOfEitherSign: where an infinite gamma meets differences to the mean that are
+// rounding errors, Welford's mean may give the other infinity.
+func TestInfinityOfEitherSign(t *testing.T) {
+	list := right()
+	i := slices.IndexFunc(list, func(m mutants.Mutant) bool { return m.Name == "layernorm.forward/f32/welford" })
+	m := &list[i]
+	r, err := verify.Run(t.Context(), &verify.Target{Operation: m.Operation, Definition: m.Definition, Lowering: m.Lowering, DType: m.DType},
+		verify.Options{Level: verify.Full, Seed: 1, Case: "special-pairs/R=172,C=187/offset=8/uneven=1/params=754"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Report.Verdict != evidence.Accepted {
+		t.Errorf("%s: %s %+v", r.Report.Verdict, r.Report.Reason, r.Report.Failure)
+	}
 }
 
 func wrong() []mutants.Mutant {

@@ -24,7 +24,7 @@ var forwardPatterns = []op.Pattern{
 	pattern(ForwardDefinition, "falling-blocks", all("x", func(g *gen.Generator, _, c int) float32 { return -float32(8*(c/32)) + g.Normal() })),
 	pattern(ForwardDefinition, "maximum-first", all("x", peak(20, func(int) int { return 0 }))),
 	pattern(ForwardDefinition, "far-above-zero", all("x", op.Around(1000))),
-	pattern(ForwardDefinition, "far-below-zero", all("x", farBelow)),
+	pattern(ForwardDefinition, "far-below-zero", all("x", op.FarBelow)),
 	pattern(ForwardDefinition, "nearly-equal", all("x", op.Scaled(0x1p-10))),
 
 	// Every exponential is 1 or underflows to 0: the sum is the number of ones, exact
@@ -86,12 +86,6 @@ func underflow(g *gen.Generator, r, c int) float32 {
 		return 0
 	}
 	return g.Uniform(-105, -86)
-}
-
-// farBelow has rows that lie below what kernels start the search for a maximum with, such as
-// -1e9 and -1e30. The last two of four are -Inf in f16.
-func farBelow(g *gen.Generator, r, _ int) float32 {
-	return [...]float32{-1000, -60000, -0x1p60, -0x1.fp127}[r%4] + g.Normal()
 }
 
 func masked(isMasked func(r, c int) bool) op.Element {

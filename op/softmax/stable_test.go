@@ -140,7 +140,16 @@ func stableWrong(l *mutants.List) {
 	}
 	l.From(mutants.KernelPractice)
 	l.AddAll(d, "x-itself", "exponentials of x itself overflow beyond 88", mutants.Stable, shifted(func([]float32) float32 { return 0 }))
+	// starting has a maximum that is never below the given number.
+	starting := func(at float32) mutants.Plain {
+		return shifted(func(x []float32) float32 { return max(mutants.Maximum(x), at) })
+	}
+	l.Of(d, num.F16)
+	l.Add("maximum-from-minus-1e4", "the search for the maximum starts at -10000, not at -Inf", mutants.Stable, starting(-1e4))
+	l.Of(d, num.BF16)
+	l.Add("maximum-from-minus-1e30", "the search for the maximum starts at -1e30, not at -Inf", mutants.Stable, starting(-1e30))
 	l.Of(d, num.F32)
+	l.Add("maximum-from-minus-1e30", "the search for the maximum starts at -1e30, not at -Inf", mutants.Stable, starting(-1e30))
 	l.Add("maximum-of-32", "the maximum is that of the first 32 columns", mutants.Stable, shifted(func(x []float32) float32 { return mutants.Maximum(x[:min(32, len(x))]) }))
 	l.Add("mean-subtracted", "the mean is subtracted, not the maximum", mutants.Stable, shifted(func(x []float32) float32 { return num.LaneSum(x, 32) / float32(len(x)) }))
 	l.Add("log-of-sum", "the exponential of x - (max + log sum), which loses the digits of max", mutants.Stable, rowwise(func(x, y []float32) {
