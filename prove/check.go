@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,10 +56,14 @@ func FindProver(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// Check proves the scripts of functions, by name, one after another, and calls report before
-// each. It returns an error that is [ErrNoProver], [ErrOutOfTime] or [ErrNotProved], or that of
-// the machine.
-func Check(ctx context.Context, names, scripts []string, report func(name string)) error {
+// Check proves the scripts of functions, by name, one after another, each after those that it
+// imports, and calls report before each. It returns an error that is [ErrNoProver],
+// [ErrOutOfTime] or [ErrNotProved], or that of the machine.
+func Check(ctx context.Context, names, scripts []string, report func(name string, done, total int)) error {
+	names, scripts, err := withNeeds(names, scripts)
+	if err != nil {
+		return err
+	}
 	folder, err := os.MkdirTemp("", "tokitai-prove-")
 	if err != nil {
 		return err
@@ -67,10 +72,8 @@ func Check(ctx context.Context, names, scripts []string, report func(name string
 	if err := os.Mkdir(filepath.Join(folder, "functions"), 0o755); err != nil {
 		return err
 	}
-	names = append([]string{"Binary32", "Patterns"}, names...)
-	scripts = append([]string{proofs.Binary32, proofs.Patterns}, scripts...)
 	for i, name := range names {
-		report(name)
+		report(name, i, len(names))
 		path := filepath.Join("functions", name+".v")
 		if err := os.WriteFile(filepath.Join(folder, path), []byte(scripts[i]), 0o644); err != nil {
 			return err
@@ -91,6 +94,28 @@ func Check(ctx context.Context, names, scripts []string, report func(name string
 		}
 	}
 	return nil
+}
+
+// withNeeds puts before each script those that it imports, and the lemmas before them all.
+func withNeeds(names, scripts []string) (allNames, allScripts []string, err error) {
+	allNames, allScripts = []string{"Binary32", "Patterns"}, []string{proofs.Binary32, proofs.Patterns}
+	for i, name := range names {
+		s, _ := StatusOf(name)
+		for _, f := range s.needs {
+			if slices.Contains(allNames, f.Name) {
+				continue
+			}
+			script, err := Script(f)
+			if err != nil {
+				return nil, nil, err
+			}
+			allNames, allScripts = append(allNames, f.Name), append(allScripts, script)
+		}
+		if !slices.Contains(allNames, name) {
+			allNames, allScripts = append(allNames, name), append(allScripts, scripts[i])
+		}
+	}
+	return allNames, allScripts, nil
 }
 
 func lastLines(out []byte, n int) string {
