@@ -60,21 +60,34 @@ func FindProver(ctx context.Context) (string, error) {
 // imports, and calls report before each. It returns an error that is [ErrNoProver],
 // [ErrOutOfTime] or [ErrNotProved], or that of the machine.
 func Check(ctx context.Context, names, scripts []string, report func(name string, done, total int)) error {
-	names, scripts, err := withNeeds(names, scripts)
-	if err != nil {
-		return err
-	}
 	folder, err := os.MkdirTemp("", "tokitai-prove-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	if err := os.Mkdir(filepath.Join(folder, "functions"), 0o755); err != nil {
+	return checkIn(ctx, folder, names, scripts, report)
+}
+
+// checkIn is Check in a folder. What it holds already, with the same text and after the same
+// files, is not proved again.
+func checkIn(ctx context.Context, folder string, names, scripts []string, report func(name string, done, total int)) error {
+	names, scripts, err := withNeeds(names, scripts)
+	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(filepath.Join(folder, "functions"), 0o755); err != nil {
+		return err
+	}
+	isKept := true
 	for i, name := range names {
 		report(name, i, len(names))
 		path := filepath.Join("functions", name+".v")
+		old, _ := os.ReadFile(filepath.Join(folder, path))
+		_, err := os.Stat(filepath.Join(folder, path+"o"))
+		if isKept = isKept && err == nil && string(old) == scripts[i]; isKept {
+			continue
+		}
+		os.Remove(filepath.Join(folder, path+"o"))
 		if err := os.WriteFile(filepath.Join(folder, path), []byte(scripts[i]), 0o644); err != nil {
 			return err
 		}

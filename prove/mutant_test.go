@@ -78,6 +78,7 @@ func withConstant(t *testing.T, f *def.Function, i int, ulps int32) (*def.Functi
 // TestMutants: with a constant moved by one bit, a function is not proved any more.
 func TestMutants(t *testing.T) {
 	_, noProver := FindProver(t.Context())
+	folder := t.TempDir()
 	// Coq takes seconds for each: first one constant of a function, then all.
 	for _, test := range []struct {
 		f     *def.Function
@@ -120,7 +121,7 @@ func TestMutants(t *testing.T) {
 						continue
 					}
 					proofs++
-					err = Check(t.Context(), []string{g.Name}, []string{script}, func(string, int, int) {})
+					err = checkIn(t.Context(), folder, []string{g.Name}, []string{script}, func(string, int, int) {})
 					reason := kept[g.Name+" "+old+" "+strconv.Itoa(int(ulps))]
 					if errors.Is(err, ErrNotProved) == (reason != "") || err != nil && !errors.Is(err, ErrNotProved) {
 						t.Errorf("constant %s moved by %d: %v, want %q", old, ulps, err, reason)
