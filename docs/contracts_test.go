@@ -1,9 +1,11 @@
 package docs_test
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,13 +137,13 @@ func contracts(operations []*op.Operation) string {
 	var b strings.Builder
 	b.WriteString("## Which dtypes combine\n\n" +
 		"T is the format that the caller chooses. A cell lists the operands with their formats. Further choices follow after *or*, with what they change.\n\n" +
-		"| definition | T = f16 | T = bf16 | T = f32 |\n|---|---|---|---|\n")
+		"| definition | T = f16 | T = bf16 | T = f32 | other T |\n|---|---|---|---|---|\n")
 	seen := map[*def.Definition]string{}
 	for _, o := range operations {
 		for _, d := range o.Definitions {
 			if seen[d] == "" {
 				seen[d] = o.Name
-				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", d.Name, combinations(d, num.F16), combinations(d, num.BF16), combinations(d, num.F32))
+				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", d.Name, combinations(d, num.F16), combinations(d, num.BF16), combinations(d, num.F32), otherCombinations(d))
 			}
 		}
 	}
@@ -185,6 +187,21 @@ func combinations(d *def.Definition, t num.DType) string {
 		return cells[0]
 	}
 	return cells[0] + "; or " + strings.Join(cells[1:], "; or ")
+}
+
+// otherCombinations lists the choices that formats without a column name.
+func otherCombinations(d *def.Definition) string {
+	var others []num.DType
+	for _, f := range d.Formats() {
+		if t := d.Format(f); t != num.F16 && t != num.BF16 && t != num.F32 && !slices.Contains(others, t) {
+			others = append(others, t)
+		}
+	}
+	var cells []string
+	for _, t := range others {
+		cells = append(cells, fmt.Sprintf("T = %s: %s", t, combinations(d, t)))
+	}
+	return cmp.Or(strings.Join(cells, ". "), "none")
 }
 
 func operation(b *strings.Builder, o *op.Operation, owner map[*def.Definition]string) {

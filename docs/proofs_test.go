@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -25,6 +26,7 @@ type theory struct {
 	path     string // below proofs
 	title    string
 	text     string
+	speaks   string // which definitions the theorems speak of that do not say it themselves
 	theorems []theorem
 }
 
@@ -64,6 +66,9 @@ func theoriesOf(t *testing.T, folder string) (theories []theory) {
 			return nil
 		}
 		th := theory{path: below, title: head[1], text: paragraphs(head[2])}
+		if text, speaks, ok := strings.Cut(th.text, "\n\nSpeaks of: "); ok {
+			th.text, th.speaks = text, speaks
+		}
 		hash := sha256.Sum256([]byte(source))
 		_, part, isListed := strings.Cut(list, "\n"+below+" "+hex.EncodeToString(hash[:]))
 		if !isListed {
@@ -157,6 +162,9 @@ func TestProofs(t *testing.T) {
 			continue
 		}
 		fmt.Fprintf(&page, "## %s\n\n%s In [proofs/%s](../proofs/%s).\n\n", th.title, th.text, th.path, th.path)
+		if th.speaks != "" {
+			fmt.Fprintf(&page, "Speaks of: %s\n\n", th.speaks)
+		}
 		for _, x := range th.theorems {
 			count++
 			fmt.Fprintf(&page, "### %s\n\n%s```coq\n%s\n```\n\n", x.name, x.text, x.statement)
@@ -164,8 +172,8 @@ func TestProofs(t *testing.T) {
 			fmt.Fprintf(&page, "- Rests on it: %s\n", inCode(x.rests))
 			if x.speaks != "" {
 				fmt.Fprintf(&page, "- Speaks of: %s\n", x.speaks)
-				checkHashes(t, x)
 			}
+			checkHashes(t, x.name, cmp.Or(x.speaks, th.speaks))
 			page.WriteString("\n")
 			if checkSymbols(t, x.name, x.rests) == 0 {
 				t.Errorf("%s: the comment names nothing that rests on it, want Rests on it: FOLDER.SYMBOL", x.name)
@@ -178,12 +186,13 @@ func TestProofs(t *testing.T) {
 	hold(t, "proofs.md", "theorems", page.String())
 }
 
-// TestProvedBounds checks that every theorem that a closed-form bound cites exists and cites the bound.
+// TestProvedBounds checks that every theorem that a closed-form bound cites exists, cites the bound, and
+// speaks of the definitions that it bounds.
 func TestProvedBounds(t *testing.T) {
-	rests := map[string]string{}
+	rests, speaks := map[string]string{}, map[string]string{}
 	for _, th := range theoriesOf(t, "../proofs") {
 		for _, x := range th.theorems {
-			rests[x.name] = x.rests
+			rests[x.name], speaks[x.name] = x.rests, cmp.Or(x.speaks, th.speaks)
 		}
 	}
 	count := 0
@@ -196,6 +205,11 @@ func TestProvedBounds(t *testing.T) {
 			family, _, _ := strings.Cut(o.Name, ".")
 			if text, ok := rests[b.Theorem]; !ok || !strings.Contains(text, "op/"+family+".") {
 				t.Errorf("%s, %s: proved by %s, on which %q rests", o.Name, b.Output, b.Theorem, text)
+			}
+			for _, d := range o.Definitions {
+				if !strings.Contains(speaks[b.Theorem], d.Name+" "+d.Hash()) {
+					t.Errorf("%s, %s: proved by %s, which does not speak of %s %s", o.Name, b.Output, b.Theorem, d.Name, d.Hash())
+				}
 			}
 		}
 	}
@@ -274,12 +288,15 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
+// ofNone is what a theorem speaks of that is about the arithmetic of all definitions; words follow.
+const ofNone = "no definition alone: "
+
 // checkHashes compares NAME HASH pairs with the definitions of those names.
-func checkHashes(t *testing.T, x theorem) {
+func checkHashes(t *testing.T, theorem, speaks string) {
 	t.Helper()
-	pairs := regexp.MustCompile(`([a-z0-9_.]+) ([0-9a-f]{64})`).FindAllStringSubmatch(x.speaks, -1)
-	if len(pairs) == 0 {
-		t.Errorf("%s: Speaks of: %s, want a definition's name and hash", x.name, x.speaks)
+	pairs := regexp.MustCompile(`([a-z0-9_.]+) ([0-9a-f]{64})`).FindAllStringSubmatch(speaks, -1)
+	if isOfNone := strings.HasPrefix(speaks, ofNone); isOfNone != (len(pairs) == 0) {
+		t.Errorf("%s: Speaks of: %q, want names and hashes of definitions, or %q and what it is about", theorem, speaks, ofNone)
 	}
 	for _, m := range pairs {
 		want := ""
@@ -296,7 +313,7 @@ func checkHashes(t *testing.T, x theorem) {
 			}
 		}
 		if want != m[2] {
-			t.Errorf("%s speaks of %s with hash %s, but its hash is %q", x.name, m[1], m[2], want)
+			t.Errorf("%s speaks of %s with hash %s, but its hash is %q", theorem, m[1], m[2], want)
 		}
 	}
 }

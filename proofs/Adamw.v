@@ -1,7 +1,11 @@
 (** * The error of a step of AdamW
 
     Every operation of the definition adamw.step rounds to binary32; what depends on the step alone is computed
-    before, and is exact here. *)
+    before, and is exact here.
+
+    Speaks of: adamw.step bc8bcd889567dea618625e29989dae92e3967e7942574b863f00cbeedd23a5be, adamw.step.master
+    f17b7e6a2d0044b19279a1ccda672439f52959f73a75d570e6d730c5aff03ab0, adamw.step.stochastic
+    70c9cd273e851382bb7cff629e0201d15ee906926941dd55f5b8930977cd8ff7 *)
 
 From Coq Require Import Reals Lra Psatz ZArith.
 From Flocq Require Import Core.
@@ -65,8 +69,6 @@ Qed.
 
 (** The first moment is off by at most 2.1·u·(|beta1·m| + |(1-beta1)·grad|) + 2^-148.
 
-    Speaks of: adamw.step bc8bcd889567dea618625e29989dae92e3967e7942574b863f00cbeedd23a5be
-
     Rests on it: op/adamw.stepBounds; op/adamw.adamwStep.momentError. *)
 Theorem adamw_m_error : forall beta1 rest1 m g,
   Rabs (new_m32 beta1 rest1 m g - new_m beta1 rest1 m g) <=
@@ -86,8 +88,6 @@ Proof.
 Qed.
 
 (** The second moment is off by at most 3.1·u·(|beta2·v| + |(1-beta2)·grad^2|) + (2 + |grad|)·2^-149.
-
-    Speaks of: adamw.step bc8bcd889567dea618625e29989dae92e3967e7942574b863f00cbeedd23a5be
 
     Rests on it: op/adamw.stepBounds. *)
 Theorem adamw_v_error : forall beta2 rest2 v g,
@@ -312,8 +312,6 @@ End Weight.
 
 (** The new weight, where v is not negative and underflow has not made the divisor useless (delta <= 1/2). The letters
     are those of docs/accuracy.md: q = lr/bc1·m'/d.
-
-    Speaks of: adamw.step bc8bcd889567dea618625e29989dae92e3967e7942574b863f00cbeedd23a5be
 
     Rests on it: op/adamw.stepBounds. *)
 Theorem adamw_weight_error : forall w m v g beta1 rest1 beta2 rest2 step i eps decay,

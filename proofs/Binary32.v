@@ -2,7 +2,9 @@
 
     The numbers of binary32, as far as they are finite, are m·2^e with |m| < 2^24 and e >= -149. Results are rounded
     to the nearest of them, ties to the even one; how large a number may be is not part of this file (Gemm.v has
-    IEEE's numbers with their overflow). Binary64 is the same with 53 and -1074. *)
+    IEEE's numbers with their overflow). Binary64 is the same with 53 and -1074.
+
+    Speaks of: no definition alone: the arithmetic of all definitions, and of the bounds. *)
 
 From Coq Require Import Reals Lra Psatz ZArith.
 From Flocq Require Import Core Relative Plus_error.

@@ -55,6 +55,13 @@ Qed.
 (** Two places determine an integer: an approximation f that is off by less than 2^63, and the
     residue w modulo 2^64.
 
+    Speaks of: gemm.forward 05c9f276a7bf19bb9bbd04d4474224aef1dc64968901a71a1e04d0288be08603, gemm.grad_a
+    1556e032c5e98a0acb5516db49e5c95bf5e533a5f57b679af15eb35ae73e1878, gemm.grad_b
+    8e3c3c459c304e5da3a3e5661ab12d0fed8b2d2b66f1307f2b1eb3d3dd3f47c6, gemm.batched.forward
+    ec1da9ba2e12c4ae8c1e3339125f6b3a637ae7f77c0dcb9c1b8ade930795bf1a, gemm.batched.grad_a
+    a0901bc3c83091922c342769645759d748143d3366247c9b6909e1a3cd41c79d, gemm.batched.grad_b
+    396737f62058b9aaaf2fa19329471057b2990af57cb37ae686b46782358b40f1
+
     Rests on it: num/exact.twoAdic. *)
 Theorem two_places : forall exact f w : Z,
   Z.abs (exact - f) < 2 ^ 63 ->
@@ -68,6 +75,13 @@ Qed.
 
 (** The same for a dot product whose residue is computed by wrapping arithmetic, and for a result
     that is put together in 128 bits: whatever overflows on the way, the result is the exact sum.
+
+    Speaks of: gemm.forward 05c9f276a7bf19bb9bbd04d4474224aef1dc64968901a71a1e04d0288be08603, gemm.grad_a
+    1556e032c5e98a0acb5516db49e5c95bf5e533a5f57b679af15eb35ae73e1878, gemm.grad_b
+    8e3c3c459c304e5da3a3e5661ab12d0fed8b2d2b66f1307f2b1eb3d3dd3f47c6, gemm.batched.forward
+    ec1da9ba2e12c4ae8c1e3339125f6b3a637ae7f77c0dcb9c1b8ade930795bf1a, gemm.batched.grad_a
+    a0901bc3c83091922c342769645759d748143d3366247c9b6909e1a3cd41c79d, gemm.batched.grad_b
+    396737f62058b9aaaf2fa19329471057b2990af57cb37ae686b46782358b40f1
 
     Rests on it: num/exact.twoAdic; num/exact.residueSum; num/exact.words2. *)
 Theorem two_adic_dot : forall (pairs : list (Z * Z)) (init f : Z),
@@ -93,6 +107,8 @@ Qed.
 
 (** A sum in words that wrap is exact, in any order of the terms, if the words have room for as many
     terms as there are, each as large as it can be. Nothing needs to be known of partial sums.
+
+    Speaks of: embedding.backward a4f29218009f7fb4779be5cfc666dbca23e17a038f9a248516d4147bba8e3cb7
 
     Rests on it: num/exact.SumF16; lower/cpu/table.units. *)
 Theorem wrapping_sum_exact : forall (n bound : Z) (terms given : list Z),
@@ -130,6 +146,8 @@ Proof.
 Qed.
 
 (** Sums of f16 values in one word of 64 bits are exact, in any order, up to 2^23 terms.
+
+    Speaks of: embedding.backward a4f29218009f7fb4779be5cfc666dbca23e17a038f9a248516d4147bba8e3cb7
 
     Rests on it: lower/gpu/kernels/scatter.cu, whose chunks are such sums; num/exact.SumF16.Add. *)
 Theorem f16_sum_in_a_word : forall terms given : list f16,

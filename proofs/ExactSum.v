@@ -3,7 +3,14 @@
     A dot product in binary64, in any order of additions, the bound of its error that is computed
     beside it, and the exact sum that these and a sum modulo 2^64 determine. Products of two
     binary32 numbers are binary64 numbers, so the terms are exact. Overflow is left out:
-    num/exact.Float64 has no bound where it happens. *)
+    num/exact.Float64 has no bound where it happens.
+
+    Speaks of: gemm.forward 05c9f276a7bf19bb9bbd04d4474224aef1dc64968901a71a1e04d0288be08603, gemm.grad_a
+    1556e032c5e98a0acb5516db49e5c95bf5e533a5f57b679af15eb35ae73e1878, gemm.grad_b
+    8e3c3c459c304e5da3a3e5661ab12d0fed8b2d2b66f1307f2b1eb3d3dd3f47c6, gemm.batched.forward
+    ec1da9ba2e12c4ae8c1e3339125f6b3a637ae7f77c0dcb9c1b8ade930795bf1a, gemm.batched.grad_a
+    a0901bc3c83091922c342769645759d748143d3366247c9b6909e1a3cd41c79d, gemm.batched.grad_b
+    396737f62058b9aaaf2fa19329471057b2990af57cb37ae686b46782358b40f1 *)
 
 From Coq Require Import ZArith Reals Psatz.
 From Flocq Require Import Core.

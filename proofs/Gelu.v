@@ -65,32 +65,34 @@ Proof.
   assert (u * / 1000 <= u * x) by (apply Rmult_le_compat_l; lra). lra.
 Qed.
 
-Lemma t_error a : 0 <= a <= 11 -> Rabs (t32 a - t_of a) <= 400004 / 100000 * u * t_of a + 2 * eta /\ 0 <= t_of a <= 121.
+(** t and its derivative: an odd polynomial of degree 3 with a rounded coefficient. *)
+Lemma cubic_error c a : 6 / 100 <= c <= / 4 -> 0 <= a <= 11 -> let p := a * (c * (a * a) + slope) in
+  Rabs (round32 (a * fma (round32 c) (round32 (a * a)) (round32 slope)) - p) <= 400004 / 100000 * u * p + 2 * eta /\ 0 <= p <= 352.
 Proof.
-  intros A. pose proof slope_bounds as SB. pose proof cubic_bounds as CB. pose proof u_pos as UP. pose proof u_small as US.
+  intros CB A. cbv zeta. pose proof slope_bounds as SB. pose proof u_pos as UP. pose proof u_small as US.
   pose proof eta_pos as NP. pose proof eta_tiny as NT.
-  pose proof (round_normal slope ltac:(lra)) as ES. pose proof (round_normal cubic ltac:(lra)) as EC.
-  unfold t32, t_of, fma.
+  pose proof (round_normal slope ltac:(lra)) as ES. pose proof (round_normal c ltac:(lra)) as EC.
+  unfold fma.
   assert (A2 : 0 <= a * a <= 121) by nra.
   pose proof (round_within (a * a)) as EA. rewrite (Rabs_pos_eq (a * a)) in EA by lra.
-  set (s' := round32 slope) in *. set (c' := round32 cubic) in *. set (q := round32 (a * a)) in *. set (b := a * a) in *.
-  assert (CQ : Rabs (c' * q - cubic * b) <= 200001 / 100000 * u * (cubic * b) + / 2 * eta).
-  { replace (c' * q - cubic * b) with ((c' - cubic) * b + c' * (q - b)) by ring.
+  set (s' := round32 slope) in *. set (c' := round32 c) in *. set (q := round32 (a * a)) in *. set (b := a * a) in *.
+  assert (CQ : Rabs (c' * q - c * b) <= 200001 / 100000 * u * (c * b) + / 2 * eta).
+  { replace (c' * q - c * b) with ((c' - c) * b + c' * (q - b)) by ring.
     eapply Rle_trans; [apply Rabs_triang|]. rewrite !Rabs_mult, (Rabs_pos_eq b) by lra.
-    assert (C1 : Rabs c' <= cubic * (1 + u)).
-    { replace c' with (cubic + (c' - cubic)) by ring. eapply Rle_trans; [apply Rabs_triang|]. rewrite (Rabs_pos_eq cubic); lra. }
-    assert (Rabs (c' - cubic) * b <= u * cubic * b) by (apply Rmult_le_compat_r; lra).
-    assert (Rabs c' * Rabs (q - b) <= cubic * (1 + u) * (u * b + eta)) by (apply Rmult_le_compat; try apply Rabs_pos; lra).
-    assert (CB0 : 0 <= cubic * b) by (apply Rmult_le_pos; lra).
-    pose proof (second_order _ CB0) as O1. pose proof (second_order (u * (cubic * b)) ltac:(lra)) as O2.
-    assert (cubic * eta <= 74 / 1000 * eta) by (apply Rmult_le_compat_r; lra).
-    pose proof (second_order (cubic * eta) ltac:(apply Rmult_le_pos; lra)) as O3. lra. }
-  assert (PB : 7 / 5 <= cubic * b + slope <= 11) by nra.
-  assert (EP : Rabs (c' * q + s' - (cubic * b + slope)) <= 200002 / 100000 * u * (cubic * b + slope)).
+    assert (C1 : Rabs c' <= c * (1 + u)).
+    { replace c' with (c + (c' - c)) by ring. eapply Rle_trans; [apply Rabs_triang|]. rewrite (Rabs_pos_eq c); lra. }
+    assert (Rabs (c' - c) * b <= u * c * b) by (apply Rmult_le_compat_r; lra).
+    assert (Rabs c' * Rabs (q - b) <= c * (1 + u) * (u * b + eta)) by (apply Rmult_le_compat; try apply Rabs_pos; lra).
+    assert (CB0 : 0 <= c * b) by (apply Rmult_le_pos; lra).
+    pose proof (second_order _ CB0) as O1. pose proof (second_order (u * (c * b)) ltac:(lra)) as O2.
+    assert (c * eta <= / 4 * eta) by (apply Rmult_le_compat_r; lra).
+    pose proof (second_order (c * eta) ltac:(apply Rmult_le_pos; lra)) as O3. lra. }
+  assert (PB : 7 / 5 <= c * b + slope <= 32) by nra.
+  assert (EP : Rabs (c' * q + s' - (c * b + slope)) <= 200002 / 100000 * u * (c * b + slope)).
   { pose proof (sums_of_two _ _ _ _ _ _ CQ ES) as S. eapply Rle_trans; [exact S|].
     assert (u * (7 / 5) <= u * slope) by (apply Rmult_le_compat_l; lra).
-    assert (0 <= u * (cubic * b)) by (apply Rmult_le_pos; [lra|apply Rmult_le_pos; lra]). lra. }
-  set (p := cubic * b + slope) in *.
+    assert (0 <= u * (c * b)) by (apply Rmult_le_pos; [lra|apply Rmult_le_pos; lra]). lra. }
+  set (p := c * b + slope) in *.
   apply round_from in EP. rewrite (Rabs_pos_eq p) in EP by lra.
   set (p' := round32 (c' * q + s')) in *.
   assert (UPp : u * (7 / 5) <= u * p) by (apply Rmult_le_compat_l; lra).
@@ -99,11 +101,17 @@ Proof.
   assert (EQ : Rabs (a * p' - a * p) <= 300003 / 100000 * u * (a * p)).
   { rewrite <- Rmult_minus_distr_l, Rabs_mult, (Rabs_pos_eq a) by lra.
     apply Rle_trans with (a * (300003 / 100000 * u * p)); [apply Rmult_le_compat_l; lra|lra]. }
-  assert (AP : 0 <= a * p <= 121) by nra.
+  assert (AP : 0 <= a * p <= 352) by nra.
   apply round_from in EQ. rewrite (Rabs_pos_eq (a * p)) in EQ by lra.
   split; [|exact AP]. eapply Rle_trans; [exact EQ|].
   pose proof (second_order (u * (a * p)) ltac:(apply Rmult_le_pos; lra)) as O.
   pose proof (second_order _ (proj1 AP)) as O'. lra.
+Qed.
+
+Lemma t_error a : 0 <= a <= 11 -> Rabs (t32 a - t_of a) <= 400004 / 100000 * u * t_of a + 2 * eta /\ 0 <= t_of a <= 121.
+Proof.
+  intros A. pose proof slope_bounds as SB. pose proof cubic_bounds as CB. destruct (cubic_error cubic a ltac:(lra) A) as [E _].
+  split; [exact E|]. unfold t_of. assert (0 <= a * a <= 121) by nra. assert (0 <= cubic * (a * a) + slope <= 11) by nra. nra.
 Qed.
 
 Lemma t32_nonneg a : 0 <= a -> 0 <= t32 a.
@@ -247,10 +255,9 @@ Proof.
   eapply Rle_trans; [exact I|]. assert (/ (1 + E) <= / 1) by (apply Rinv_le_contravar; lra). rewrite Rinv_1 in *. lra.
 Qed.
 
-Lemma positive_error x : 0 <= x ->
-  Rabs (round32 (x * r) - x * / (1 + E)) <= 6 * u * (x * / (1 + E)) + eta.
+Lemma logistic_error : Rabs (r - / (1 + E)) <= 4943 / 1000 * u * / (1 + E) /\ / 2 <= / (1 + E) <= 1.
 Proof.
-  intros X. pose proof (E_bounds t E t_ok E_is) as EB. pose proof (recip_error recip32 t E e recip_ok t_ok E_is e_ok e_error) as Q.
+  pose proof (E_bounds t E t_ok E_is) as EB. pose proof (recip_error recip32 t E e recip_ok t_ok E_is e_ok e_error) as Q.
   pose proof inverse_le as [[I0 I1] I2]. fold r in Q. pose proof u_pos as UP. pose proof u_small as US.
   pose proof eta_pos as NP. pose proof eta_tiny as NT.
   pose proof (weight_of_t t ltac:(lra)) as WT. rewrite <- E_is in WT. fold k in WT.
@@ -272,10 +279,17 @@ Proof.
       assert (eta * (G * G) <= eta * (1 * G)) by (apply Rmult_le_compat_l; lra).
       assert (eta * G <= / 1000000000 * u * G) by (apply Rmult_le_compat_r; lra).
       assert (0 <= u * G) by (apply Rmult_le_pos; lra). lra. }
-  assert (RG : Rabs (r - G) <= 4943 / 1000 * u * G).
-  { replace (r - G) with ((r - H) + (H - G)) by ring. eapply Rle_trans; [apply Rabs_triang|].
-    assert (u * H <= u * (G * (1 + / 10000))) by (apply Rmult_le_compat_l; lra).
-    assert (0 <= u * G) by (apply Rmult_le_pos; lra). lra. }
+  split; [|exact PG].
+  replace (r - G) with ((r - H) + (H - G)) by ring. eapply Rle_trans; [apply Rabs_triang|].
+  assert (u * H <= u * (G * (1 + / 10000))) by (apply Rmult_le_compat_l; lra).
+  assert (0 <= u * G) by (apply Rmult_le_pos; lra). lra.
+Qed.
+
+Lemma positive_error x : 0 <= x ->
+  Rabs (round32 (x * r) - x * / (1 + E)) <= 6 * u * (x * / (1 + E)) + eta.
+Proof.
+  intros X. destruct logistic_error as [RG PG]. pose proof u_pos as UP. pose proof u_small as US.
+  set (G := / (1 + E)) in *.
   assert (XR : Rabs (x * r - x * G) <= 4943 / 1000 * u * (x * G)).
   { rewrite <- Rmult_minus_distr_l, Rabs_mult, (Rabs_pos_eq x) by easy.
     apply Rle_trans with (x * (4943 / 1000 * u * G)); [apply Rmult_le_compat_l; lra|lra]. }

@@ -3,7 +3,9 @@
     A result that is too large to judge at once is judged in parts, by tiles, shards, ranks or
     pages. Verdicts on parts make a verdict on the whole if the parts cover it, and if parts that
     overlap saw the same values there. In the language of sheaves: sections that agree on overlaps
-    glue to one section, and to one only. *)
+    glue to one section, and to one only.
+
+    Speaks of: no definition alone: verdicts on the parts of any result. *)
 
 From Coq Require Import List Arith Lia Bool.
 Import ListNotations.

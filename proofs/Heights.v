@@ -1,7 +1,10 @@
 (** * Sums of sums
 
     Long sums are taken in two steps or more: chunks, rows or panels are added, and their sums are added again. The
-    heights of the steps add up. *)
+    heights of the steps add up.
+
+    Speaks of: norm.square_sum c63ede4b1123833b0b872bc8279f7521232aeefc34555824a4d6e9c8fc666102, embedding.backward
+    a4f29218009f7fb4779be5cfc666dbca23e17a038f9a248516d4147bba8e3cb7 *)
 
 From Coq Require Import Reals List Lia Lra Psatz.
 From Tokitai Require Import Sum Lanes.

@@ -5,7 +5,7 @@
 
 From Coq Require Import Reals List Lra Lia ZArith.
 From Flocq Require Import Core.
-From Tokitai Require Import Sum Lanes Binary32 Gemm Entropy Adamw Softmax Gelu.
+From Tokitai Require Import Sum Lanes Binary32 Gemm Entropy Adamw Softmax Gelu GeluGradient.
 From Tokitai Require functions.Binary32 functions.exp_nonpositive functions.exp_bounded functions.recip_bounded.
 Local Open Scope R_scope.
 
@@ -99,3 +99,19 @@ Theorem gelu_forward_closed : forall x : R,
   (0 <= x -> Rabs (gelu32 exp_bounded recip_bounded x - gelu x) <= 6 * u * gelu x + eta) /\
   (x < 0 -> Rabs (gelu32 exp_bounded recip_bounded x - gelu x) <= (4 * t_of (held x) + 7) * u * Rabs (gelu x) + 64 * eta).
 Proof. intros x. apply gelu_forward_error; [exact exp_bounded_within | exact recip_bounded_within]. Qed.
+
+(** gelu.backward with the exponential and the reciprocal of package fn: the closed forms of docs/accuracy.md, before the
+    result is stored.
+
+    Speaks of: gelu.backward b40f8455a078965c289d0265d1c80e273f64642723ba4a7e0b491efbd2282029, exp_bounded
+    a9d0e335e36fba683a934b6c5f2baccb2863a763f89077f3d397a8f54b5e1b6c, recip_bounded
+    2bd27bc3df719987c4dab9e396851c22c52e332a64b25f6352f7b0da6c359d59
+
+    Rests on it: op/gelu.backwardBounds. *)
+Theorem gelu_backward_closed : forall dy x : R,
+  let t := t_of (held x) in let e := exp (- t) in let r := / (1 + e) in let k := r * slope_at (held x) in
+  (0 <= x -> Rabs (gelu_gradient32 exp_bounded recip_bounded dy x - gelu_gradient dy x) <=
+    u * Rabs dy * r * (8 * (1 + e * k) + (4 * t + 12) * (e * k)) + (1 + Rabs dy) * (4096 * eta)) /\
+  (x < 0 -> Rabs (gelu_gradient32 exp_bounded recip_bounded dy x - gelu_gradient dy x) <=
+    u * Rabs dy * r * e * ((4 * t + 10) * Rabs (1 - k) + 10 * k) + (1 + Rabs dy) * (4096 * eta)).
+Proof. intros dy x. apply gelu_backward_error; [exact exp_bounded_within | exact recip_bounded_within]. Qed.

@@ -2,7 +2,14 @@
 
     Every sum of a rowwise definition deals its terms to lanes, term k to lane k mod L, adds each lane in ascending
     order, and adds the lanes as neighbours in a binary tree. Like def.Fold in Go, the functions here add whatever has
-    an addition: real numbers, rounded numbers, or trees, which gives the order as a tree of Sum.v. *)
+    an addition: real numbers, rounded numbers, or trees, which gives the order as a tree of Sum.v.
+
+    Speaks of: softmax.forward 5b8ecb97e5e83a1a7f60aa9f6ec773e0bcf2fd18c2e3b1feb6d3feb46c8fba7b, crossentropy
+    cde8c54721712a93e11e4d25c623104ecbcfdbfc0def3109b858c60c63bd3835, layernorm.forward
+    bc5fa27d5a3c258b731b708667a4b1ee68481c6332248a555b7d4884aaa3fb1e, layernorm.backward
+    24ff34a22e6f4b0c35004a120a22285aac40a2c12bf6e1a6bd9db51e51b29b4d, norm.square_sum
+    c63ede4b1123833b0b872bc8279f7521232aeefc34555824a4d6e9c8fc666102, norm.total
+    019d796f78b434f8a4e0b22ba6cfe15434542d5cbe7a395e99786a3ddbcd1094 *)
 
 From Coq Require Import Reals List Arith Lia Lra.
 From Tokitai Require Import Sum Tree.

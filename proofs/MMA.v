@@ -3,7 +3,15 @@
     One step of the model mma(L,F) in integers, as num.MMA.Step computes it: exact products, aligned
     with the accumulator at the largest exponent, truncated toward zero to F fractional bits, added
     exactly, and truncated toward zero to R fractional bits, 23 for binary32. NaN and infinity are
-    left out here, since they are decided before anything is added, and so is overflow. *)
+    left out here, since they are decided before anything is added, and so is overflow.
+
+    Speaks of: gemm.forward 05c9f276a7bf19bb9bbd04d4474224aef1dc64968901a71a1e04d0288be08603, gemm.grad_a
+    1556e032c5e98a0acb5516db49e5c95bf5e533a5f57b679af15eb35ae73e1878, gemm.grad_b
+    8e3c3c459c304e5da3a3e5661ab12d0fed8b2d2b66f1307f2b1eb3d3dd3f47c6, gemm.batched.forward
+    ec1da9ba2e12c4ae8c1e3339125f6b3a637ae7f77c0dcb9c1b8ade930795bf1a, gemm.batched.grad_a
+    a0901bc3c83091922c342769645759d748143d3366247c9b6909e1a3cd41c79d, gemm.batched.grad_b
+    396737f62058b9aaaf2fa19329471057b2990af57cb37ae686b46782358b40f1, gemm.fp8.forward
+    0089b6f12eb18f1b95865992cb8da2118eef87879b0685e3b64606c4cb82ee5c *)
 
 From Coq Require Import List ZArith Lia.
 Import ListNotations.

@@ -1,7 +1,15 @@
 (** * Errors of tensor cores
 
     The error of one step of mma(L,F,R), and of a chain of steps, in the model of MMA.v. Factors are in a format of few
-    bits, the accumulator is a binary32, and all of them are finite (MmaTerm.v). *)
+    bits, the accumulator is a binary32, and all of them are finite (MmaTerm.v).
+
+    Speaks of: gemm.forward 05c9f276a7bf19bb9bbd04d4474224aef1dc64968901a71a1e04d0288be08603, gemm.grad_a
+    1556e032c5e98a0acb5516db49e5c95bf5e533a5f57b679af15eb35ae73e1878, gemm.grad_b
+    8e3c3c459c304e5da3a3e5661ab12d0fed8b2d2b66f1307f2b1eb3d3dd3f47c6, gemm.batched.forward
+    ec1da9ba2e12c4ae8c1e3339125f6b3a637ae7f77c0dcb9c1b8ade930795bf1a, gemm.batched.grad_a
+    a0901bc3c83091922c342769645759d748143d3366247c9b6909e1a3cd41c79d, gemm.batched.grad_b
+    396737f62058b9aaaf2fa19329471057b2990af57cb37ae686b46782358b40f1, gemm.fp8.forward
+    0089b6f12eb18f1b95865992cb8da2118eef87879b0685e3b64606c4cb82ee5c *)
 
 From Coq Require Import Reals List Lia Lra Psatz ZArith.
 From Flocq Require Import Core.

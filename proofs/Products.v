@@ -2,7 +2,20 @@
 
     A kernel that promises an order, but not the definition's bits, may round each product and add it, or fuse the
     product with an addition, here so and there so; it may keep several partial sums, and add an old value anywhere.
-    Such a computation is a tree. *)
+    Such a computation is a tree.
+
+    Speaks of: gemm.forward 05c9f276a7bf19bb9bbd04d4474224aef1dc64968901a71a1e04d0288be08603,
+    gemm.forward.accumulate 7441348d2fd3a4c9c96b8d9184cc43e7270f5d2a71372d7718cf796e9199969a, gemm.grad_a
+    1556e032c5e98a0acb5516db49e5c95bf5e533a5f57b679af15eb35ae73e1878, gemm.grad_a.accumulate
+    d8c765a79cb13f06555c5a3005c22846e116e502ea35e46945c0a9670f876f6e, gemm.grad_b
+    8e3c3c459c304e5da3a3e5661ab12d0fed8b2d2b66f1307f2b1eb3d3dd3f47c6, gemm.grad_b.accumulate
+    193a00758685482fce5c5b902cacb168b39241035792b687d3379479d7f2a699, gemm.batched.forward
+    ec1da9ba2e12c4ae8c1e3339125f6b3a637ae7f77c0dcb9c1b8ade930795bf1a, gemm.batched.forward.accumulate
+    c9b7a0ecc2440a22ad5ced95a5baf6356357054f0f7363d487a76ef174480708, gemm.batched.grad_a
+    a0901bc3c83091922c342769645759d748143d3366247c9b6909e1a3cd41c79d, gemm.batched.grad_a.accumulate
+    bc3e4fcd6b30295ddd3c1c70814066d7a76fbf486cef400f9e52bca9b36f54c9, gemm.batched.grad_b
+    396737f62058b9aaaf2fa19329471057b2990af57cb37ae686b46782358b40f1, gemm.batched.grad_b.accumulate
+    e5f60416e4ad99422c117019127f5a1533c39e5e5d30e8a5e44a466416759dfa *)
 
 From Coq Require Import Reals List Lia Lra Psatz ZArith.
 From Flocq Require Import Core.

@@ -2,7 +2,9 @@
 
     Nothing here depends on a format. A rounded addition is any operation on a set of numbers with the properties
     below; Binary32.v shows that the additions of binary32 and of binary64 have them. An order of additions is a
-    binary tree with the terms at its leaves. *)
+    binary tree with the terms at its leaves.
+
+    Speaks of: no definition alone: the sums of all definitions. *)
 
 From Coq Require Import Reals List Lia Lra Psatz Permutation.
 Import ListNotations.

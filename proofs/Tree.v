@@ -2,7 +2,13 @@
 
     Lanes, panels and the sums of rows are added as neighbours, then neighbouring sums, and so on:
     s[i] = s[2i] + s[2i+1] until one is left. One without a neighbour is passed on unchanged. The
-    addition is any function of two values. *)
+    addition is any function of two values.
+
+    Speaks of: softmax.forward 5b8ecb97e5e83a1a7f60aa9f6ec773e0bcf2fd18c2e3b1feb6d3feb46c8fba7b, crossentropy
+    cde8c54721712a93e11e4d25c623104ecbcfdbfc0def3109b858c60c63bd3835, layernorm.forward
+    bc5fa27d5a3c258b731b708667a4b1ee68481c6332248a555b7d4884aaa3fb1e, norm.square_sum
+    c63ede4b1123833b0b872bc8279f7521232aeefc34555824a4d6e9c8fc666102, gemm.forward
+    05c9f276a7bf19bb9bbd04d4474224aef1dc64968901a71a1e04d0288be08603 *)
 
 From Coq Require Import List Arith Lia.
 Import ListNotations.

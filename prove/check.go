@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,23 +56,38 @@ func FindProver(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// Check proves the scripts of functions, by name, one after another, and calls report before
-// each. It returns an error that is [ErrNoProver], [ErrOutOfTime] or [ErrNotProved], or that of
-// the machine.
-func Check(ctx context.Context, names, scripts []string, report func(name string)) error {
+// Check proves the scripts of functions, by name, one after another, each after those that it
+// imports, and calls report before each. It returns an error that is [ErrNoProver],
+// [ErrOutOfTime] or [ErrNotProved], or that of the machine.
+func Check(ctx context.Context, names, scripts []string, report func(name string, done, total int)) error {
 	folder, err := os.MkdirTemp("", "tokitai-prove-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	if err := os.Mkdir(filepath.Join(folder, "functions"), 0o755); err != nil {
+	return checkIn(ctx, folder, names, scripts, report)
+}
+
+// checkIn is Check in a folder. What it holds already, with the same text and after the same
+// files, is not proved again.
+func checkIn(ctx context.Context, folder string, names, scripts []string, report func(name string, done, total int)) error {
+	names, scripts, err := withNeeds(names, scripts)
+	if err != nil {
 		return err
 	}
-	names = append([]string{"Binary32", "Patterns"}, names...)
-	scripts = append([]string{proofs.Binary32, proofs.Patterns}, scripts...)
+	if err := os.MkdirAll(filepath.Join(folder, "functions"), 0o755); err != nil {
+		return err
+	}
+	isKept := true
 	for i, name := range names {
-		report(name)
+		report(name, i, len(names))
 		path := filepath.Join("functions", name+".v")
+		old, _ := os.ReadFile(filepath.Join(folder, path))
+		_, err := os.Stat(filepath.Join(folder, path+"o"))
+		if isKept = isKept && err == nil && string(old) == scripts[i]; isKept {
+			continue
+		}
+		os.Remove(filepath.Join(folder, path+"o"))
 		if err := os.WriteFile(filepath.Join(folder, path), []byte(scripts[i]), 0o644); err != nil {
 			return err
 		}
@@ -91,6 +107,28 @@ func Check(ctx context.Context, names, scripts []string, report func(name string
 		}
 	}
 	return nil
+}
+
+// withNeeds puts before each script those that it imports, and the lemmas before them all.
+func withNeeds(names, scripts []string) (allNames, allScripts []string, err error) {
+	allNames, allScripts = []string{"Binary32", "Patterns"}, []string{proofs.Binary32, proofs.Patterns}
+	for i, name := range names {
+		s, _ := StatusOf(name)
+		for _, f := range s.needs {
+			if slices.Contains(allNames, f.Name) {
+				continue
+			}
+			script, err := Script(f)
+			if err != nil {
+				return nil, nil, err
+			}
+			allNames, allScripts = append(allNames, f.Name), append(allScripts, script)
+		}
+		if !slices.Contains(allNames, name) {
+			allNames, allScripts = append(allNames, name), append(allScripts, scripts[i])
+		}
+	}
+	return allNames, allScripts, nil
 }
 
 func lastLines(out []byte, n int) string {

@@ -13,6 +13,7 @@ type Status struct {
 	Proved   string // the theorem in words; empty if the function is only checked over all arguments
 
 	script func(*def.Function) (string, error)
+	needs  []*def.Function // the functions whose proofs the script imports
 }
 
 var exponentialClaims = claims{
@@ -33,14 +34,17 @@ func recipOf(symbol string) func(*def.Function) (string, error) {
 
 // proved are the functions that have a script.
 var proved = []Status{
-	{fn.ExpFunction, "x <= 89: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpFunction")},
-	{fn.ExpNonPositiveFunction, "x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpNonPositiveFunction")},
-	{fn.ExpBoundedFunction, "-128 <= x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpBoundedFunction")},
-	{fn.Exp2Function, "x <= 128: 0.83 ulp, 0.915 ulp where 2^x < 2^-126", exponentialOf(exponential2Claims, "fn.Exp2Function")},
-	{fn.LogFunction, "0 < x < 2^128: 0.925 ulp", func(f *def.Function) (string, error) { return logScript(f, "fn.LogFunction") }},
-	{fn.RecipFunction, "0 < |x| < 2^128: 0.5185 ulp, 0.75925 ulp where |1/x| < 2^-126", recipOf("fn.RecipFunction")},
-	{fn.RecipBoundedFunction, "2^-125 <= |x| <= 2^125: 0.5185 ulp", recipOf("fn.RecipBoundedFunction")},
-	{fn.RsqrtFunction, "0 < x < 2^128: 1.5 ulp", func(f *def.Function) (string, error) { return rsqrtScript(f, "fn.RsqrtFunction") }},
+	{fn.ExpFunction, "x <= 89: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpFunction"), nil},
+	{fn.ExpNonPositiveFunction, "x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpNonPositiveFunction"), nil},
+	{fn.ExpBoundedFunction, "-128 <= x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpBoundedFunction"), nil},
+	{fn.Exp2Function, "x <= 128: 0.83 ulp, 0.915 ulp where 2^x < 2^-126", exponentialOf(exponential2Claims, "fn.Exp2Function"), nil},
+	{fn.LogFunction, "0 < x < 2^128: 0.925 ulp", func(f *def.Function) (string, error) { return logScript(f, "fn.LogFunction") }, nil},
+	{fn.Log2Function, "0 < x < 2^128: 1.08 ulp", func(f *def.Function) (string, error) { return log2Script(f, "fn.Log2Function") }, nil},
+	{fn.RecipFunction, "0 < |x| < 2^128: 0.5185 ulp, 0.75925 ulp where |1/x| < 2^-126", recipOf("fn.RecipFunction"), nil},
+	{fn.RecipBoundedFunction, "2^-125 <= |x| <= 2^125: 0.5185 ulp", recipOf("fn.RecipBoundedFunction"), nil},
+	{fn.RsqrtFunction, "0 < x < 2^128: 1.5 ulp", func(f *def.Function) (string, error) { return rsqrtScript(f, "fn.RsqrtFunction") }, nil},
+	{fn.SigmoidFunction, "x >= 0: 2.07 ulp; x < 0: 4.92 ulp", func(f *def.Function) (string, error) { return sigmoidScript(f, "fn.SigmoidFunction") },
+		[]*def.Function{fn.ExpNonPositiveFunction, fn.RecipBoundedFunction}},
 }
 
 // All returns the status of every function of package fn.

@@ -92,7 +92,7 @@ func TestOutOfTime(t *testing.T) {
 	t.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if err := Check(ctx, nil, nil, func(string) {}); !errors.Is(err, ErrOutOfTime) {
+	if err := Check(ctx, nil, nil, func(string, int, int) {}); !errors.Is(err, ErrOutOfTime) {
 		t.Errorf("got %v", err)
 	}
 }

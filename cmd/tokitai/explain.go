@@ -271,7 +271,7 @@ func onlyDefinition(name string) *op.Operation {
 
 func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 	dtype, err := num.ParseDType(f.dtype)
-	if err != nil || !dtype.IsFloat() {
+	if err != nil || !slices.Contains(chosenDTypes(), dtype) {
 		return nil, wrongUse("--dtype %q: want %s", f.dtype, oneOf(dtypeNames()))
 	}
 	for _, e := range f.emit {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -141,20 +142,32 @@ func formatsIn(d *def.Definition, t num.DType) []num.DType {
 	return d.Formats()[0]
 }
 
+// chosenDTypes returns the formats that a caller may choose: those of real values, and of the
+// integers that an operation computes with.
+var chosenDTypes = sync.OnceValue(func() []num.DType {
+	list := slices.Clone(num.RealDTypes)
+	for _, t := range num.IntegerDTypes {
+		if slices.ContainsFunc(all.Operations, func(o *op.Operation) bool { return o.Definitions[0].DTypes(t) != nil }) {
+			list = append(list, t)
+		}
+	}
+	return list
+})
+
 func dtypeNames() []string {
 	var names []string
-	for _, d := range num.RealDTypes {
+	for _, d := range chosenDTypes() {
 		names = append(names, d.String())
 	}
 	return names
 }
 
-// parseDTypes parses names of floating-point formats.
+// parseDTypes parses names of formats that a caller may choose.
 func parseDTypes(names []string) ([]num.DType, error) {
 	var list []num.DType
 	for _, name := range names {
 		t, err := num.ParseDType(name)
-		if err != nil || !t.IsFloat() {
+		if err != nil || !slices.Contains(chosenDTypes(), t) {
 			return nil, unknownName("dtype", name, dtypeNames())
 		}
 		list = append(list, t)

@@ -29,7 +29,7 @@ the others are checked over all 2^32 arguments by the tests only (docs/proofs.md
 Coq 8.16 or later is needed, with the libraries Flocq and Interval. If it is missing, too
 old or out of time, nothing is decided: exit code 4. A proof that fails is exit code 3. With
 --emit, print the Coq file instead; it imports functions/Binary32.v and
-Patterns.v, in the folder proofs.`,
+Patterns.v, in the folder proofs, and the files there of the functions that it is made of.`,
 		Example: `  tokitai prove
   tokitai prove log recip_bounded
   tokitai prove exp_bounded --emit`,
@@ -138,11 +138,9 @@ func checkProofs(c *cobra.Command, names, scripts []string, timeout time.Duratio
 		return proofError(err)
 	}
 	progress := startProgress(c)
-	done := -1.0
-	err = prove.Check(ctx, names, scripts, func(name string) {
-		done++
+	err = prove.Check(ctx, names, scripts, func(name string, done, total int) {
 		progress.say("proving %s", name)
-		progress.of(done, 0, float64(len(names)+2))
+		progress.of(float64(done), 0, float64(total))
 	})
 	progress.end()
 	if err != nil {

@@ -3,7 +3,6 @@ package cpu
 import (
 	"fmt"
 	"math"
-	"sync"
 
 	"tokitai/def"
 	"tokitai/lower"
@@ -31,20 +30,19 @@ const (
 const _ = uint(panelRows-2) + uint(2-panelRows) + uint(panelCols-4) + uint(4-panelCols)
 
 type contraction struct {
-	d    *def.Definition
-	jobs sync.Pool
+	d      *def.Definition
+	tiling Tiling[tileWorker]
+}
+
+func newContraction(d *def.Definition) *contraction {
+	p := &contraction{d: d}
+	p.tiling = Tiling[tileWorker]{Rows: tileRows, Cols: tileCols, New: newTileWorker, Do: p.do}
+	return p
 }
 
 func (p *contraction) String() string {
 	return fmt.Sprintf("packed contraction %s: tiles of %d×%d, blocks of %d, inner loop %d×%d, model fma\n",
 		p.d.Name, tileRows, tileCols, tileDepth, panelRows, panelCols)
-}
-
-type contractionJob struct {
-	p       *contraction
-	tiles   lower.Tiles
-	started bool
-	workers []*tileWorker
 }
 
 // tileWorker is the memory that one worker uses.
@@ -53,56 +51,28 @@ type tileWorker struct {
 	right [tileCols * tileDepth]float32 // panels of panelCols, k by k
 	acc   [tileRows * tileCols]float32  // by panels
 	line  [tileDepth]float32
-	tile  lower.Tile
 
 	// The same panels in binary64, for products that are not exact in binary32.
 	left64  []float64
 	right64 []float64
 }
 
+func newTileWorker(c *lower.Call) *tileWorker {
+	w := &tileWorker{}
+	if dtype := c.Operands[0].DType; dtype == num.BF16 || dtype == num.F32 {
+		w.left64 = make([]float64, len(w.left))
+		w.right64 = make([]float64, len(w.right))
+	}
+	return w
+}
+
 // Bind implements Program.
-func (p *contraction) Bind(c *lower.Call, workers int) Job {
-	j, _ := p.jobs.Get().(*contractionJob)
-	if j == nil {
-		j = &contractionJob{p: p}
-	}
-	j.tiles.Set(p.d, c, tileRows, tileCols)
-	j.started = false
-	for len(j.workers) < workers {
-		w := &tileWorker{}
-		if dtype := c.Operands[0].DType; dtype == num.BF16 || dtype == num.F32 {
-			w.left64 = make([]float64, len(w.left))
-			w.right64 = make([]float64, len(w.right))
-		}
-		j.workers = append(j.workers, w)
-	}
-	return j
-}
+func (p *contraction) Bind(c *lower.Call, workers int) Job { return p.tiling.Bind(p.d, c, workers) }
 
-// Next implements Job.
-func (j *contractionJob) Next() (int, bool) {
-	if j.started {
-		return 0, false
-	}
-	j.started = true
-	return j.tiles.Len(), true
-}
-
-// Release implements Job.
-func (j *contractionJob) Release() {
-	j.tiles = lower.Tiles{} // the pool must not keep operands alive
-	j.p.jobs.Put(j)
-}
-
-// Do implements Job: one tile of the result.
-func (j *contractionJob) Do(worker, item int) {
-	w := j.workers[worker]
-	t := &w.tile
-	if !j.tiles.At(t, item) {
-		return
-	}
+// do computes one tile of the result.
+func (p *contraction) do(w *tileWorker, tiles *lower.Tiles, t *lower.Tile) {
 	clear(w.acc[:])
-	if j.p.d.Accumulate {
+	if p.d.Accumulate {
 		for r := range t.Rows {
 			line := w.line[:t.Cols]
 			Load(line, &t.Result, t.Row+r, t.Col)
@@ -113,8 +83,8 @@ func (j *contractionJob) Do(worker, item int) {
 	}
 	for k := t.K; k < t.End; k += tileDepth {
 		depth := min(tileDepth, t.End-k)
-		w.packLeft(&t.Left, j.p.d.TransposeLeft, t.Row, t.Rows, k, depth)
-		w.packRight(&t.Right, j.p.d.TransposeRight, t.Col, t.Cols, k, depth)
+		w.packLeft(&t.Left, p.d.TransposeLeft, t.Row, t.Rows, k, depth)
+		w.packRight(&t.Right, p.d.TransposeRight, t.Col, t.Cols, k, depth)
 		w.multiply(t.Rows, t.Cols, depth, t.Left.DType)
 	}
 	for r := range t.Rows {
@@ -122,10 +92,9 @@ func (j *contractionJob) Do(worker, item int) {
 		for c := range line {
 			line[c] = w.acc[accIndex(r, c)]
 		}
-		j.tiles.Multiply(line, t.Row+r, t.Col)
+		tiles.Multiply(line, t.Row+r, t.Col)
 		Store(&t.Result, t.Row+r, t.Col, line)
 	}
-	*t = lower.Tile{} // the pool must not keep operands alive
 }
 
 // accIndex is where the accumulator of the tile's element (r, c) lies.

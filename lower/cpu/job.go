@@ -59,7 +59,7 @@ func Compile(d *def.Definition, dtypes []num.DType, class Class) (Program, error
 		if d.Ring.IsExact() {
 			return newRing(d, false)
 		}
-		return &contraction{d: d}, nil
+		return newContraction(d), nil
 	case def.KindGather:
 		return newGather(d), nil
 	case def.KindScatterAdd:

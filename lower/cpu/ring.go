@@ -3,7 +3,6 @@ package cpu
 import (
 	"fmt"
 	"math/bits"
-	"sync"
 
 	"tokitai/def"
 	"tokitai/lower"
@@ -27,12 +26,14 @@ type ring struct {
 	d           *def.Definition
 	q           uint64
 	byValuation bool
-	jobs        sync.Pool
+	tiling      Tiling[ringWorker]
 }
 
 func newRing(d *def.Definition, byValuation bool) (*ring, error) {
 	q, err := zpk.Power(d.Ring.P, d.Ring.K)
-	return &ring{d: d, q: q, byValuation: byValuation}, err
+	p := &ring{d: d, q: q, byValuation: byValuation}
+	p.tiling = Tiling[ringWorker]{Rows: ringRows, Cols: ringCols, New: func(*lower.Call) *ringWorker { return &ringWorker{} }, Do: p.do}
+	return p, err
 }
 
 // CompileByValuation lowers a contraction of i64 in Z/p^k to a program that skips products of
@@ -52,16 +53,8 @@ func (p *ring) String() string {
 	return text + "\n"
 }
 
-type ringJob struct {
-	p       *ring
-	tiles   lower.Tiles
-	started bool
-	workers []*ringWorker
-}
-
 // ringWorker is the memory that one worker uses.
 type ringWorker struct {
-	tile lower.Tile
 	line [ringCols]float32
 
 	// Of i8: lines of one block, and sums.
@@ -80,46 +73,15 @@ type ringWorker struct {
 const _ = uint(ringRows-ringCols) + uint(ringCols-ringRows) // lines of both operands have the same room
 
 // Bind implements Program.
-func (p *ring) Bind(c *lower.Call, workers int) Job {
-	j, _ := p.jobs.Get().(*ringJob)
-	if j == nil {
-		j = &ringJob{p: p}
-	}
-	j.tiles.Set(p.d, c, ringRows, ringCols)
-	j.started = false
-	for len(j.workers) < workers {
-		j.workers = append(j.workers, &ringWorker{})
-	}
-	return j
-}
+func (p *ring) Bind(c *lower.Call, workers int) Job { return p.tiling.Bind(p.d, c, workers) }
 
-// Next implements Job.
-func (j *ringJob) Next() (int, bool) {
-	if j.started {
-		return 0, false
-	}
-	j.started = true
-	return j.tiles.Len(), true
-}
-
-// Release implements Job.
-func (j *ringJob) Release() {
-	j.tiles = lower.Tiles{} // the pool must not keep operands alive
-	j.p.jobs.Put(j)
-}
-
-// Do implements Job: one tile of the result.
-func (j *ringJob) Do(worker, item int) {
-	w := j.workers[worker]
-	if !j.tiles.At(&w.tile, item) {
-		return
-	}
-	if w.tile.Left.DType == num.I8 {
-		j.doNarrow(w)
+// do computes one tile of the result.
+func (p *ring) do(w *ringWorker, tiles *lower.Tiles, t *lower.Tile) {
+	if t.Left.DType == num.I8 {
+		p.doNarrow(w, tiles, t)
 	} else {
-		j.doWide(w)
+		p.doWide(w, t)
 	}
-	w.tile = lower.Tile{} // the pool must not keep operands alive
 }
 
 // unpack calls put for every element of n lines, from a line on, and of depth values of the
@@ -136,8 +98,8 @@ func unpack(a *num.Array, areRows bool, first, n, k, depth int, put func(at int,
 	}
 }
 
-func (j *ringJob) doNarrow(w *ringWorker) {
-	t, z, d := &w.tile, &w.narrow, j.p.d
+func (p *ring) doNarrow(w *ringWorker, tiles *lower.Tiles, t *lower.Tile) {
+	z, d := &w.narrow, p.d
 	clear(z.sums[:])
 	for k := t.K; k < t.End; k += ringDepth {
 		depth := min(ringDepth, t.End-k)
@@ -161,7 +123,7 @@ func (j *ringJob) doNarrow(w *ringWorker) {
 		for c, v := range sums {
 			line[c] = float32(v)
 		}
-		j.tiles.Multiply(line, t.Row+r, t.Col)
+		tiles.Multiply(line, t.Row+r, t.Col)
 		Store(&t.Result, t.Row+r, t.Col, line)
 	}
 }
@@ -196,18 +158,18 @@ func dotBytes(x, y []int8) int32 {
 	return s0 + s1 + s2 + s3
 }
 
-func (j *ringJob) doWide(w *ringWorker) {
-	t, z, d := &w.tile, &w.wide, j.p.d
+func (p *ring) doWide(w *ringWorker, t *lower.Tile) {
+	z, d := &w.wide, p.d
 	clear(z.sums[:])
 	for k := t.K; k < t.End; k += ringDepth {
 		depth := min(ringDepth, t.End-k)
-		j.p.unpackResidues(z.left[:], z.leftOrder[:], &t.Left, !d.TransposeLeft, t.Row, t.Rows, k, depth)
-		j.p.unpackResidues(z.right[:], z.rightOrder[:], &t.Right, d.TransposeRight, t.Col, t.Cols, k, depth)
+		p.unpackResidues(z.left[:], z.leftOrder[:], &t.Left, !d.TransposeLeft, t.Row, t.Rows, k, depth)
+		p.unpackResidues(z.right[:], z.rightOrder[:], &t.Right, d.TransposeRight, t.Col, t.Cols, k, depth)
 		for r := range t.Rows {
 			for c := range t.Cols {
 				x, y := z.left[r*ringDepth:][:depth], z.right[c*ringDepth:][:depth]
 				sum := &z.sums[r*ringCols+c]
-				if j.p.byValuation {
+				if p.byValuation {
 					addResiduesByValuation(sum, x, y, z.leftOrder[r*ringDepth:][:depth], z.rightOrder[c*ringDepth:][:depth], uint8(d.Ring.K))
 				} else {
 					addResidues(sum, x, y)
@@ -217,7 +179,7 @@ func (j *ringJob) doWide(w *ringWorker) {
 	}
 	for r := range t.Rows {
 		for c := range t.Cols {
-			t.Result.SetBits64(t.Row+r, t.Col+c, reduce(z.sums[r*ringCols+c], j.p.q))
+			t.Result.SetBits64(t.Row+r, t.Col+c, reduce(z.sums[r*ringCols+c], p.q))
 		}
 	}
 }

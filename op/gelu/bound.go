@@ -33,7 +33,7 @@ var forwardBounds = []bound.Form{
 
 var backwardBounds = []bound.Form{
 	{
-		Output: "dx", Assumes: map[*def.Function]float64{fn.ExpBoundedFunction: 1, fn.RecipBoundedFunction: 0.75}, IsTighter: true, // e - e·h
+		Output: "dx", Theorem: "Joined.gelu_backward_closed", Assumes: map[*def.Function]float64{fn.ExpBoundedFunction: 1, fn.RecipBoundedFunction: 0.75}, IsTighter: true, // e - e·h
 		Text: []string{
 			"bound = u*|dy|*r * (8*(1 + e*k) + (4*t + 12)*e*k) + (1 + |dy|)*2^-138 for x >= 0",
 			"bound = u*|dy|*r*e * ((4*t + 10)*|1 - k| + 10*k) + (1 + |dy|)*2^-138 for x < 0",

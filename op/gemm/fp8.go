@@ -43,17 +43,11 @@ func fp8Operation() *op.Operation {
 	d := FP8ForwardDefinition
 	o := &op.Operation{
 		Name: d.Name, Summary: "product of matrices in FP8, with scales of rows and columns", Definitions: []*def.Definition{d}, Bounds: fp8Bounds(),
-		Params: []op.Param{{Name: "out", Default: "f32", Help: "dtype of the result: f32, f16 or bf16"}},
-		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
-			return runScaled(d, q, in, v, opts)
-		},
 		Patterns: fp8Patterns(),
 		Clauses:  fp8Clauses,
-		Scalings: append(scalings(d),
-			op.Scaling{Name: "scaled-rows", Definition: d, Inputs: map[string]int{d.RowScale: 1}, Outputs: map[string]int{"C": 1}},
-			op.Scaling{Name: "scaled-columns", Definition: d, Inputs: map[string]int{d.ColScale: 1}, Outputs: map[string]int{"C": 1}},
-			op.Scaling{Name: "negated-scales", Definition: d, Negated: []string{d.RowScale, "C"}}),
+		Scalings: scalings(d),
 	}
+	withScales(o)
 	for _, k := range []int{64, 1024, 4096} {
 		o.Data = append(o.Data, op.Data{
 			Name: fmt.Sprintf("normal, %d summed", k), Definition: d, Sizes: map[string]int{"M": 48, "N": 48, "K": k},
@@ -124,20 +118,6 @@ func anyFP8(g *gen.Generator, r, c int) float32 {
 
 func powersOfTwo(g *gen.Generator, r, _ int) float32 { return float32(math.Ldexp(1, r%9-4)) }
 
-// scaleFillings are patterns of the scales.
-var scaleFillings = []struct {
-	name     string
-	row, col op.Element
-}{
-	{"scales-wide", exponents(-40, 40), exponents(-40, 40)},
-	{"scales-near-one", op.Element(nearOne(1)), op.Element(nearOne(1))},
-	{"scales-special", func(g *gen.Generator, _, _ int) float32 { return g.Special() }, func(g *gen.Generator, _, _ int) float32 { return g.Special() }},
-	// In the other order nothing overflows, or underflows.
-	{"scales-overflow", exponents(120, 127), exponents(-100, -90)},
-	{"scales-underflow", exponents(-149, -140), exponents(100, 120)},
-	{"scales-to-subnormals", exponents(-70, -60), exponents(-80, -70)},
-}
-
 func fp8Patterns() []op.Pattern {
 	d := FP8ForwardDefinition
 	var list []op.Pattern
@@ -148,8 +128,5 @@ func fp8Patterns() []op.Pattern {
 		}
 		list = append(list, p)
 	}
-	for _, f := range scaleFillings {
-		list = append(list, op.Pattern{Name: f.name, Definition: d, Values: map[string]op.Element{d.RowScale: f.row, d.ColScale: f.col}})
-	}
-	return list
+	return append(list, scalePatterns(d, nil)...)
 }

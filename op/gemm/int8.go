@@ -3,7 +3,6 @@ package gemm
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"tokitai/bound"
 	"tokitai/def"
@@ -45,10 +44,6 @@ func int8Operation() *op.Operation {
 	d := Int8Definition
 	o := &op.Operation{
 		Name: d.Name, Summary: "product of matrices in i8, summed in int32, with scales of rows and columns", Definitions: []*def.Definition{d}, Bounds: int8Bounds(),
-		Params: []op.Param{{Name: "out", Default: "f32", Help: "dtype of the result: f32, f16 or bf16"}},
-		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
-			return runScaled(d, q, in, v, opts)
-		},
 		Patterns: int8Patterns(),
 		Clauses: op.ClausesOf(d, op.Interfaces(), op.Calculates(), op.Calculates(),
 			op.Specially(whereInt8(func(_ int32, row, col float64, _ num.DType) bool { return op.IsNoNumber(row + col) })),
@@ -59,12 +54,8 @@ func int8Operation() *op.Operation {
 				return op.IsAtAnEnd(num.F32, first) || op.IsAtAnEnd(num.F32, first*col) || op.IsAtAnEnd(out, first*col)
 			})),
 		),
-		Scalings: []op.Scaling{
-			{Name: "scaled-rows", Definition: d, Inputs: map[string]int{d.RowScale: 1}, Outputs: map[string]int{"C": 1}},
-			{Name: "scaled-columns", Definition: d, Inputs: map[string]int{d.ColScale: 1}, Outputs: map[string]int{"C": 1}},
-			{Name: "negated-scales", Definition: d, Negated: []string{d.RowScale, "C"}},
-		},
 	}
+	withScales(o)
 	for _, k := range []int{64, 1024, 4096} {
 		o.Data = append(o.Data, op.Data{
 			Name: fmt.Sprintf("uniform, %d summed", k), Definition: d, Sizes: map[string]int{"M": 48, "N": 48, "K": k},
@@ -72,16 +63,6 @@ func int8Operation() *op.Operation {
 		})
 	}
 	return o
-}
-
-// runScaled computes a product with scales, stored in the format that the parameter out names.
-func runScaled(d *def.Definition, q *engine.Queue, in engine.Args, v *op.Values, opts []engine.CallOption) (engine.Args, error) {
-	out, err := num.ParseDType(v.Text("out"))
-	if err != nil || !slices.Contains(d.Operands[2].DTypes.Allowed, out) {
-		v.Refuse("out", "f32, f16 or bf16")
-		return nil, v.Err()
-	}
-	return op.Eval(q, d, in, nil, append(opts[:len(opts):len(opts)], engine.WithStorage(map[string]num.DType{"C": out}))...)
 }
 
 // int8Sum returns the accumulator of an element.
@@ -142,8 +123,5 @@ func int8Patterns() []op.Pattern {
 	add("odd", func(*gen.Generator, int, int) float32 { return 127 }, func(*gen.Generator, int, int) float32 { return 127 })
 	list[1].IsLong = true           // 2^17 products of 2^14
 	list[len(list)-1].IsLong = true // of more than 1,040 of these, the last digit is beyond those of a float32
-	for _, f := range scaleFillings {
-		list = append(list, op.Pattern{Name: f.name, Definition: d, Values: map[string]op.Element{"A": anyByte, "B": anyByte, d.RowScale: f.row, d.ColScale: f.col}})
-	}
-	return list
+	return append(list, scalePatterns(d, map[string]op.Element{"A": anyByte, "B": anyByte})...)
 }

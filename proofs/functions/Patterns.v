@@ -63,6 +63,64 @@ destruct (Rlt_le_dec (Rabs Y) (bpow radix2 j)) as [S | S].
   generalize (Rabs_triang_inv Y T). intros. nra.
 Qed.
 
+(** The last rounding, after an error of more than half an ulp. Where Y leaves T's binade by less than an
+    ulp of T, the power of two between them is nearest to Y. *)
+Lemma rnd_one_ulp (T Y B : R) : T <> 0 -> 0 <= B < 1 -> Rabs (Y - T) <= B * ulp32 T -> Rabs (rnd Y - T) <= (/ 2 + B) * ulp32 T.
+Proof.
+intros NT HB H.
+assert (U := ulp32_least T). assert (U0 := bpow_gt_0 radix2 (-149)).
+set (j := Z.max (mag radix2 T) (-125)).
+assert (Tj : Rabs T < bpow radix2 j).
+{ apply Rlt_le_trans with (1 := bpow_mag_gt radix2 T). apply bpow_le. lia. }
+assert (Uj : ulp32 T <= / 2 * bpow radix2 (j - 23)).
+{ change (/ 2) with (bpow radix2 (-1)). rewrite <- bpow_plus. unfold ulp32. rewrite ulp_neq_0 by exact NT. apply bpow_le. unfold cexp, FLT_exp. lia. }
+assert (E2 : bpow radix2 j = 8388608 * bpow radix2 (j - 23)).
+{ replace j with (23 + (j - 23))%Z at 1 by ring. rewrite bpow_plus. reflexivity. }
+destruct (Rlt_le_dec (Rabs Y) (bpow radix2 j)) as [S | S].
+- destruct (Req_dec Y 0) as [-> | N].
+  { rewrite round_0 by auto with typeclass_instances. lra. }
+  replace (rnd Y - T) with ((rnd Y - Y) + (Y - T)) by ring.
+  apply Rle_trans with (1 := Rabs_triang _ _).
+  assert (Rabs (rnd Y - Y) <= / 2 * ulp32 T); [|lra].
+  apply Rle_trans with (1 := error_le_half_ulp radix2 _ (fun x => negb (Z.even x)) Y).
+  apply Rmult_le_compat_l. lra.
+  assert (M : (mag radix2 Y <= j)%Z) by (apply mag_le_bpow; [exact N | exact S]).
+  unfold ulp32. rewrite !ulp_neq_0 by assumption. apply bpow_le. unfold cexp, FLT_exp. lia.
+- assert (S2 : Rabs Y - Rabs T <= B * ulp32 T) by (generalize (Rabs_triang_inv Y T); lra).
+  assert (Q := bpow_gt_0 radix2 (j - 23)).
+  assert (F : F32 (bpow radix2 j)) by (apply generic_format_bpow; unfold FLT_exp; lia).
+  assert (E : forall y, bpow radix2 j <= y -> y < bpow radix2 j + ulp32 T -> rnd y = bpow radix2 j \/ Rabs (rnd y - y) <= / 2 * ulp32 T).
+  { intros y L1 L2. assert (D := rnd_near y _ F). rewrite (Rabs_minus_sym (bpow _ _)), (Rabs_pos_eq (y - bpow _ _)) in D by lra.
+    destruct (Rle_lt_dec (y - bpow radix2 j) (/ 2 * ulp32 T)) as [C | C]. right; lra.
+    left. assert (G : F32 (rnd y)) by (apply generic_format_round; auto with typeclass_instances).
+    assert (R1 : bpow radix2 j <= rnd y) by (apply round_ge_generic; auto with typeclass_instances).
+    destruct (F32_multiple j (rnd y) G) as [m Em]. { rewrite Rabs_pos_eq; lra. }
+    assert (m = 8388608%Z); [|subst m; lra].
+    rewrite Em in R1, D. rewrite E2 in R1, D, L1, L2.
+    apply Rabs_le_inv in D.
+    assert (8388608 <= IZR m) by nra. assert (IZR m < 8388608 + 2) by nra.
+    assert (8388608 <= m < 8388608 + 2)%Z by (split; [apply le_IZR | apply lt_IZR; rewrite plus_IZR]; lra).
+    assert (m = 8388608 \/ m = 8388609)%Z as [-> | ->] by lia. reflexivity. exfalso.
+    lra. }
+  assert (K : forall y t, 0 <= t -> Rabs (y - t) <= B * ulp32 T -> t < bpow radix2 j -> bpow radix2 j <= y -> y < bpow radix2 j + ulp32 T ->
+    Rabs (rnd y - t) <= (/ 2 + B) * ulp32 T).
+  { intros y t P0 P1 P2 P3 P4. destruct (E y P3 P4) as [-> | C].
+    - rewrite Rabs_pos_eq by lra. apply Rabs_le_inv in P1. lra.
+    - replace (rnd y - t) with ((rnd y - y) + (y - t)) by ring. apply Rle_trans with (1 := Rabs_triang _ _). lra. }
+  assert (B * ulp32 T < ulp32 T) by nra.
+  destruct (Rle_lt_dec 0 Y) as [P | P].
+  + rewrite (Rabs_pos_eq Y) in S, S2 by exact P.
+    destruct (Rle_lt_dec 0 T) as [P' | P'].
+    * rewrite (Rabs_pos_eq T) in S2, Tj by exact P'. apply K; lra.
+    * exfalso. rewrite Rabs_pos_eq in H by lra. lra.
+  + rewrite (Rabs_left Y) in S, S2 by exact P.
+    destruct (Rle_lt_dec 0 T) as [P' | P'].
+    * exfalso. rewrite Rabs_left1 in H by lra. lra.
+    * rewrite (Rabs_left T) in S2, Tj by exact P'.
+      rewrite <- Rabs_Ropp. replace (- (rnd Y - T)) with (rnd (- Y) - (- T)) by (rewrite round_NE_opp; ring).
+      apply K; try lra. replace (- Y - - T) with (- (Y - T)) by ring. now rewrite Rabs_Ropp.
+Qed.
+
 (** A relative error of e is one of e*2^24 ulp at most. *)
 Lemma rnd_relative (T Y e : R) : T <> 0 -> 0 <= e <= / 33554432 -> Rabs (Y - T) <= e * Rabs T ->
   Rabs (rnd Y - T) <= (/ 2 + e * 16777216) * ulp32 T.
@@ -78,6 +136,20 @@ Lemma rnd_normal (z : R) : bpow radix2 (-126) <= Rabs z -> exists d, rnd z = z *
 Proof.
 intros H. destruct (relative_error_N_FLT_ex radix2 (-149) 24 ltac:(lia) (fun x => negb (Z.even x)) z H) as [d [D E]].
 exists d. split. exact E. apply Rle_trans with (1 := D). simpl. lra.
+Qed.
+
+(** Every number rounds with a relative error of 2^-24, or an error of 2^-150. *)
+Lemma rnd_mixed (z : R) : exists e, rnd z = z + e /\ Rabs e <= Rabs z * / 16777216 + bpow radix2 (-150).
+Proof.
+exists (rnd z - z). split. ring.
+destruct (Rle_lt_dec (bpow radix2 (-126)) (Rabs z)) as [H | H].
+- destruct (rnd_normal z H) as [d [-> D]]. replace (z * (1 + d) - z) with (z * d) by ring. rewrite Rabs_mult.
+  assert (Rabs z * Rabs d <= Rabs z * / 16777216) by (apply Rmult_le_compat_l; [apply Rabs_pos | exact D]).
+  generalize (bpow_gt_0 radix2 (-150)). lra.
+- assert (E := rnd_error (-125) z ltac:(lia)). change (-125 - 25)%Z with (-150)%Z in E.
+  assert (Rabs (rnd z - z) <= bpow radix2 (-150)).
+  { apply E. apply Rle_trans with (bpow radix2 (-126)). lra. apply bpow_le. lia. }
+  assert (0 <= Rabs z * / 16777216) by (generalize (Rabs_pos z); lra). lra.
 Qed.
 
 (** No number but zero is below 2^-149. *)
@@ -441,6 +513,82 @@ split. rewrite E2, EA. ring. split.
 - rewrite E2, Rabs_minus_sym. exact D.
 - intros K0. unfold hi. rewrite EA, K0. replace (0 * _ + f) with f by ring.
   apply round_generic; auto with typeclass_instances. rewrite Ef. apply F32_dyadic; lia.
+Qed.
+
+(** f times c + cl in two numbers, the second from FMAs: almost no error. *)
+Lemma product_in_two (f c cl : R) : f = 0 \/ / 16777216 <= Rabs f -> Rabs c <= 2 -> Rabs cl <= / 33554432 ->
+  let g := rnd (f * c) in
+  let rest := rnd (f * cl + rnd (f * c + - g)) in
+  Rabs (g + rest - f * (c + cl)) <= Rabs f * / 35184372088832 /\ Rabs rest <= Rabs f * / 4194304.
+Proof.
+intros [-> | Hf] Hc Hcl g rest.
+- assert (E0 : rnd 0 = 0) by (apply round_0; auto with typeclass_instances).
+  assert (G : g = 0) by (unfold g; now rewrite Rmult_0_l).
+  assert (R0 : rest = 0) by (unfold rest; rewrite G; replace (0 * c + - 0) with 0 by ring; rewrite E0; replace (0 * cl + 0) with 0 by ring; exact E0).
+  rewrite G, R0. replace (0 + 0 - 0 * (c + cl)) with 0 by ring. rewrite Rabs_R0. lra.
+- assert (T : bpow radix2 (-150) <= Rabs f * / 1208925819614629174706176).
+  { apply Rle_trans with (/ 16777216 * / 1208925819614629174706176); [|apply Rmult_le_compat_r; lra].
+    apply Rle_trans with (bpow radix2 (-104)). apply bpow_le; lia. powers. lra. }
+  destruct (rnd_mixed (f * c)) as [e1 [E1 D1]].
+  assert (P1 : Rabs (f * c) <= Rabs f * 2) by (rewrite Rabs_mult; apply Rmult_le_compat_l; [apply Rabs_pos | exact Hc]).
+  assert (P2 : Rabs (f * cl) <= Rabs f * / 33554432) by (rewrite Rabs_mult; apply Rmult_le_compat_l; [apply Rabs_pos | exact Hcl]).
+  unfold rest, g. rewrite E1. replace (f * c + - (f * c + e1)) with (- e1) by ring.
+  destruct (rnd_mixed (- e1)) as [e2 [E2 D2]]. rewrite E2, Rabs_Ropp in *.
+  destruct (rnd_mixed (f * cl + (- e1 + e2))) as [e3 [E3 D3]]. rewrite E3.
+  assert (T3 : Rabs (f * cl + (- e1 + e2)) <= Rabs f * / 33554432 + Rabs e1 + Rabs e2).
+  { apply Rle_trans with (1 := Rabs_triang _ _). generalize (Rabs_triang (- e1) e2). rewrite Rabs_Ropp. lra. }
+  assert (0 <= Rabs f) by apply Rabs_pos.
+  split.
+  + replace (f * c + e1 + (f * cl + (- e1 + e2) + e3) - f * (c + cl)) with (e2 + e3) by ring.
+    apply Rle_trans with (1 := Rabs_triang _ _). lra.
+  + apply Rle_trans with (1 := Rabs_triang _ _). lra.
+Qed.
+
+(** An integer plus g, as a sum of two numbers: almost no error. *)
+Lemma integer_in_two (K : Z) (g : R) : F32 g -> Rabs g <= 6 / 10 -> (Z.abs K <= 160)%Z ->
+  let hi := rnd (IZR K + g) in
+  let lo := rnd (rnd (IZR K - hi) + g) in
+  Rabs (hi + lo - (IZR K + g)) <= / 4398046511104 /\ Rabs lo <= / 131072 /\ (K = 0%Z -> hi = g /\ lo = 0).
+Proof.
+intros F Hg HK hi lo.
+destruct (Z.eq_dec K 0) as [-> | NK].
+{ assert (E1 : hi = g) by (unfold hi; rewrite Rplus_0_l; apply round_generic; auto with typeclass_instances).
+  assert (E2 : lo = 0).
+  { unfold lo. rewrite E1. rewrite (round_generic _ _ _ (0 - g)) by (rewrite Rminus_0_l; now apply generic_format_opp).
+    replace (0 - g + g) with 0 by ring. apply round_0; auto with typeclass_instances. }
+  rewrite E1, E2. replace (g + 0 - (0 + g)) with 0 by ring. rewrite Rabs_R0. repeat split; lra. }
+assert (M : exists H, hi = IZR H * bpow radix2 (-24)).
+{ destruct (Rle_lt_dec (/ 2) (Rabs g)) as [L | L].
+  - destruct (F32_multiple (-1) g F) as [m Em]. { powers. lra. }
+    assert (Es : IZR K + g = IZR (K * 2 ^ 24 + m) * bpow radix2 (-24)).
+    { rewrite Em, plus_IZR, mult_IZR. change (-1 - 23)%Z with (-24)%Z. powers. change (IZR (2 ^ 24)) with 16777216. field. }
+    unfold hi. rewrite Es. apply rnd_multiple.
+  - apply (F32_multiple (-1)). apply generic_format_round; auto with typeclass_instances.
+    apply abs_round_ge_generic; auto with typeclass_instances. apply generic_format_bpow; unfold FLT_exp; lia.
+    assert (1 <= Rabs (IZR K)) by (rewrite <- abs_IZR; apply IZR_le; lia).
+    generalize (Rabs_triang_inv (IZR K) (- g)). rewrite Rabs_Ropp. replace (IZR K - - g) with (IZR K + g) by ring. powers. lra. }
+destruct M as [H EH].
+assert (D : Rabs (hi - (IZR K + g)) <= / 131072).
+{ replace (/ 131072) with (bpow radix2 (8 - 25)) by (powers; reflexivity). apply rnd_error. lia.
+  apply Rle_trans with (1 := Rabs_triang _ _).
+  assert (Rabs (IZR K) <= 160) by (rewrite <- abs_IZR; now apply IZR_le). powers. lra. }
+assert (E1 : rnd (IZR K - hi) = IZR K - hi).
+{ apply round_generic; auto with typeclass_instances.
+  assert (Ea : IZR K - hi = IZR (K * 2 ^ 24 - H) * bpow radix2 (-24)).
+  { rewrite EH, minus_IZR, mult_IZR. powers. change (IZR (2 ^ 24)) with 16777216. field. }
+  rewrite Ea. apply F32_dyadic; [|lia]. apply le_IZR. rewrite abs_IZR.
+  apply Rmult_le_reg_r with (bpow radix2 (-24)). apply bpow_gt_0.
+  rewrite <- (Rabs_pos_eq (bpow radix2 (-24))) at 1 by apply bpow_ge_0.
+  rewrite <- Rabs_mult, <- Ea. change (IZR (2 ^ 24)) with 16777216. powers.
+  apply Rabs_le_inv in D. apply Rabs_le_inv in Hg. apply Rabs_le. lra. }
+unfold lo. rewrite E1. replace (IZR K - hi + g) with (- (hi - (IZR K + g))) by ring.
+assert (D' : Rabs (- (hi - (IZR K + g))) <= / 131072) by now rewrite Rabs_Ropp.
+split; [|split].
+- replace (hi + rnd (- (hi - (IZR K + g))) - (IZR K + g)) with (rnd (- (hi - (IZR K + g))) - - (hi - (IZR K + g))) by ring.
+  replace (/ 4398046511104) with (bpow radix2 (-17 - 25)) by (powers; reflexivity). apply rnd_error. lia. powers. exact D'.
+- replace (/ 131072) with (bpow radix2 (-17)) by (powers; reflexivity).
+  apply abs_round_le_generic; auto with typeclass_instances. apply generic_format_bpow; unfold FLT_exp; lia.
+- intros K0. contradiction.
 Qed.
 
 (** Bounds of the logarithm near 1. *)

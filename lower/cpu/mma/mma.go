@@ -20,7 +20,6 @@ package mma
 
 import (
 	"fmt"
-	"sync"
 
 	"tokitai/def"
 	"tokitai/lower"
@@ -39,10 +38,10 @@ const (
 
 // program is a contraction under one model.
 type program struct {
-	d     *def.Definition
-	model def.Model
-	depth int // products of a block
-	jobs  sync.Pool
+	d      *def.Definition
+	model  def.Model
+	depth  int // products of a block
+	tiling lowercpu.Tiling[worker]
 	stepper
 }
 
@@ -62,7 +61,17 @@ func Compile(d *def.Definition, dtypes []num.DType, model def.Model, set machine
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
-	return &program{d: d, model: model, depth: tileDepth / model.L * model.L, stepper: s}, nil
+	p := &program{d: d, model: model, depth: tileDepth / model.L * model.L, stepper: s}
+	p.tiling = lowercpu.Tiling[worker]{
+		Rows: tileRows, Cols: tileCols,
+		New: func(*lower.Call) *worker { return newWorker(p) },
+		Do: func(w *worker, tiles *lower.Tiles, t *lower.Tile) {
+			w.scales, w.tile = &tiles.Scales, t
+			w.compute()
+			w.scales, w.tile = nil, nil // the pool must not keep operands alive
+		},
+	}
+	return p, nil
 }
 
 // String describes the program, and lists its code if it was generated.
@@ -71,48 +80,7 @@ func (p *program) String() string {
 		p.d.Name, tileRows, tileCols, p.depth, p.lanes, p.language, p.model, p.listing())
 }
 
-type job struct {
-	p       *program
-	tiles   lower.Tiles
-	started bool
-	workers []*worker
-}
-
 // Bind implements lowercpu.Program.
 func (p *program) Bind(c *lower.Call, workers int) lowercpu.Job {
-	j, _ := p.jobs.Get().(*job)
-	if j == nil {
-		j = &job{p: p}
-	}
-	j.tiles.Set(p.d, c, tileRows, tileCols)
-	j.started = false
-	for len(j.workers) < workers {
-		j.workers = append(j.workers, newWorker(p))
-	}
-	return j
-}
-
-// Next implements lowercpu.Job.
-func (j *job) Next() (int, bool) {
-	if j.started {
-		return 0, false
-	}
-	j.started = true
-	return j.tiles.Len(), true
-}
-
-// Release implements lowercpu.Job.
-func (j *job) Release() {
-	j.tiles = lower.Tiles{} // the pool must not keep operands alive
-	j.p.jobs.Put(j)
-}
-
-// Do implements lowercpu.Job: one tile of the result.
-func (j *job) Do(worker, item int) {
-	w := j.workers[worker]
-	w.scales = &j.tiles.Scales
-	if j.tiles.At(&w.tile, item) {
-		w.compute()
-	}
-	w.tile = lower.Tile{} // the pool must not keep operands alive
+	return p.tiling.Bind(p.d, c, workers)
 }

@@ -15,7 +15,7 @@ const nan = 0x7fffffff
 // worker is the memory that one worker uses.
 type worker struct {
 	p           *program
-	tile        lower.Tile
+	tile        *lower.Tile
 	scales      *lower.Scales
 	steps       steps
 	left, right packed
@@ -36,7 +36,7 @@ func newWorker(p *program) *worker {
 
 // compute computes the worker's tile.
 func (w *worker) compute() {
-	t, m, accumulates := &w.tile, w.p.model, w.p.d.Accumulate
+	t, m, accumulates := w.tile, w.p.model, w.p.d.Accumulate
 	if t.K == t.End && accumulates {
 		return // the old result stays, -0 included
 	}
@@ -61,7 +61,7 @@ func (w *worker) compute() {
 
 // begin sets the accumulators to the old result or to zero.
 func (w *worker) begin(accumulates bool) {
-	t := &w.tile
+	t := w.tile
 	clear(w.acc[:t.Rows*roundUp(t.Cols, w.p.lanes)])
 	if !accumulates {
 		return
@@ -97,7 +97,7 @@ func (w *worker) sums(line []float32, r int) {
 
 // chain adds the products of a part of the summed index, which begins with a step.
 func (w *worker) chain(first, end int) {
-	t, d := &w.tile, w.p.d
+	t, d := w.tile, w.p.d
 	L, lanes := w.p.model.L, w.p.lanes
 	emin := emins[t.Left.DType]
 	for k := first; k < end; k += w.p.depth {
@@ -123,7 +123,7 @@ func (w *worker) chain(first, end int) {
 // There is a tree of 2^n panels for every bit n that is set in the number of panels so far,
 // the largest tree first.
 func (w *worker) addPanel(i int) {
-	t := &w.tile
+	t := w.tile
 	n := bits.OnesCount(uint(i)) // trees before
 	if n == len(w.trees) {
 		w.trees = append(w.trees, make([]float32, tileRows*tileCols))
@@ -149,7 +149,7 @@ func (w *worker) joinTrees(n int) {
 // storePanels joins the trees, the smallest first, adds the old result if the definition
 // accumulates, and stores the sums.
 func (w *worker) storePanels(panels int) {
-	t := &w.tile
+	t := w.tile
 	for n := bits.OnesCount(uint(panels)) - 1; n > 0; n-- {
 		w.joinTrees(n)
 	}
@@ -168,7 +168,7 @@ func (w *worker) storePanels(panels int) {
 
 // store multiplies a row's sums by the scales and stores them.
 func (w *worker) store(sums []float32, r int) {
-	t := &w.tile
+	t := w.tile
 	w.scales.Multiply(sums, t.Row+r, t.Col)
 	lowercpu.Store(&t.Result, t.Row+r, t.Col, sums)
 }

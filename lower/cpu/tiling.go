@@ -1,0 +1,68 @@
+package cpu
+
+import (
+	"sync"
+
+	"tokitai/def"
+	"tokitai/lower"
+)
+
+// Tiling makes the jobs of a program that computes a contraction in one phase, whose items are
+// tiles of the result. W is the memory that one worker uses.
+type Tiling[W any] struct {
+	Rows, Cols int // of a tile
+	New        func(*lower.Call) *W
+	Do         func(*W, *lower.Tiles, *lower.Tile)
+
+	jobs sync.Pool
+}
+
+type tilingJob[W any] struct {
+	t       *Tiling[W]
+	tiles   lower.Tiles
+	started bool
+	workers []*tilingWorker[W]
+}
+
+type tilingWorker[W any] struct {
+	memory *W
+	tile   lower.Tile
+}
+
+// Bind prepares an execution.
+func (t *Tiling[W]) Bind(d *def.Definition, c *lower.Call, workers int) Job {
+	j, _ := t.jobs.Get().(*tilingJob[W])
+	if j == nil {
+		j = &tilingJob[W]{t: t}
+	}
+	j.tiles.Set(d, c, t.Rows, t.Cols)
+	j.started = false
+	for len(j.workers) < workers {
+		j.workers = append(j.workers, &tilingWorker[W]{memory: t.New(c)})
+	}
+	return j
+}
+
+// Next implements Job.
+func (j *tilingJob[W]) Next() (int, bool) {
+	if j.started {
+		return 0, false
+	}
+	j.started = true
+	return j.tiles.Len(), true
+}
+
+// Do implements Job: one tile of the result.
+func (j *tilingJob[W]) Do(worker, item int) {
+	w := j.workers[worker]
+	if j.tiles.At(&w.tile, item) {
+		j.t.Do(w.memory, &j.tiles, &w.tile)
+	}
+	w.tile = lower.Tile{} // the pool must not keep operands alive
+}
+
+// Release implements Job.
+func (j *tilingJob[W]) Release() {
+	j.tiles = lower.Tiles{} // the pool must not keep operands alive
+	j.t.jobs.Put(j)
+}
