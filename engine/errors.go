@@ -108,6 +108,7 @@ func (e *RaisedError) Unwrap() error { return e.Cause }
 // size, shape or format, or there is none. The kernel is wrong, whatever its values are.
 type OutputError struct {
 	Operand string // "" if it is about all outputs together
+	Format  string // which the output has instead of the one that was asked for; "" if that is not what is wrong
 	Cause   error
 }
 

@@ -141,6 +141,7 @@ type Summary struct {
 
 	Coverage  Coverage   `json:"coverage"`
 	Unchecked *Unchecked `json:"unchecked,omitempty"` // what a budget of time left undone; nil if nothing
+	LeftOut   string     `json:"left_out,omitempty"`  // how many cases the kernel does not take, and why; "" if it takes all
 	Tiers     []Tier     `json:"tiers"`
 
 	// Scope is ScopeInvariance if no output was judged, and "" otherwise. Properties are those

@@ -207,7 +207,11 @@ func takeFile(d *def.Definition, l *engine.Launch, answer *safetensors.File) err
 		}
 		found++
 		if want := o.Shape(a); e.DType != a.DType || !slices.Equal(e.Shape, want) {
-			return &engine.OutputError{Operand: o.Name, Cause: fmt.Errorf("the file has %s %s, want %s", o.Name, describe(e.DType, e.Shape), describe(a.DType, want))}
+			wrong := &engine.OutputError{Operand: o.Name, Cause: fmt.Errorf("the file has %s %s, want %s", o.Name, describe(e.DType, e.Shape), describe(a.DType, want))}
+			if slices.Equal(e.Shape, want) {
+				wrong.Format = e.DType.String()
+			}
+			return wrong
 		}
 	}
 	if found == 0 {

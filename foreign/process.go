@@ -158,7 +158,7 @@ func (k *processKernel) meaning(err error) error {
 		return &engine.UnsuitedError{Lowering: k.definition.Name + "/check." + k.pool.kind, Cause: refused, IsRefused: true, Index: k.badIndex(refused.Failure)}
 	}
 	if output := refused.Failure.Detail("output"); output != "" && k.definition.Operand(output) >= 0 {
-		return &engine.OutputError{Operand: output, Cause: errors.New(refused.Failure.Message)}
+		return &engine.OutputError{Operand: output, Format: refused.Failure.Detail("dtype"), Cause: errors.New(refused.Failure.Message)}
 	}
 	return &engine.RaisedError{Cause: err}
 }

@@ -87,8 +87,16 @@ func (s *verification) outOfReach() []string {
 			list = append(list, fmt.Sprintf("an input that is written and restored before the kernel returns shows only if callers at the same time read it meanwhile: %v", err))
 		}
 	}
-	if s.unsuited > 0 {
-		list = append(list, fmt.Sprintf("%d cases were left out, the last because: %v", s.unsuited, s.whyUnsuited))
+	if text := s.leftOut(); text != "" {
+		list = append(list, text)
 	}
 	return list
+}
+
+// leftOut says how many cases the kernel does not take, and why.
+func (s *verification) leftOut() string {
+	if s.unsuited == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d cases were left out, the last because: %v", s.unsuited, s.whyUnsuited)
 }

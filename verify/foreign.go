@@ -3,10 +3,12 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/num"
 )
 
 // What is done for kernels of somebody else's that run in processes of their own: they may
@@ -35,8 +37,11 @@ type dueRefusal struct{ cause error }
 func (e *dueRefusal) Error() string { return e.cause.Error() }
 func (e *dueRefusal) Unwrap() error { return e.cause }
 
-// meaning returns the error of a launch in the light of the call's indices.
+// meaning returns the error of a launch in the light of the call's formats and indices.
 func (l *loaded) meaning(err error) error {
+	if wrong, ok := errors.AsType[*engine.OutputError](err); ok && l.isAnotherChoice(wrong) {
+		return &engine.UnsuitedError{Lowering: l.target.ID(), Cause: wrong.Cause, IsRefused: true}
+	}
 	unsuited, isUnsuited := errors.AsType[*engine.UnsuitedError](err)
 	_, isRaised := errors.AsType[*engine.RaisedError](err)
 	if !isRaised && (!isUnsuited || !unsuited.IsRefused) {
@@ -49,6 +54,25 @@ func (l *loaded) meaning(err error) error {
 		return &engine.OutputError{Operand: unsuited.Index, Cause: fmt.Errorf("it refuses a good call, in which every index is in its table: %w", unsuited.Cause)}
 	}
 	return err
+}
+
+// isAnotherChoice reports whether an output has a format that the definition has for the same
+// inputs as well. A kernel that returns its outputs cannot know which was asked for: it computes
+// one of the choices, and leaves the others out.
+func (l *loaded) isAnotherChoice(wrong *engine.OutputError) bool {
+	d := l.target.Definition
+	k := d.Operand(wrong.Operand)
+	if k < 0 || wrong.Format == "" {
+		return false
+	}
+	return slices.ContainsFunc(l.target.formats(), func(formats []num.DType) bool {
+		for i := range d.Operands {
+			if d.Operands[i].IsIn && formats[i] != l.c.Formats[i] {
+				return false
+			}
+		}
+		return formats[k].String() == wrong.Format
+	})
 }
 
 // refusedCalls returns how many calls the kernel refused that its definition refuses.

@@ -42,6 +42,7 @@ var obtained = map[string]string{
 	"allowances":        "listed by the operation for the profile; counted: outputs whose sets have their values only with it",
 	"omitted":           "declared by the lowering",
 	"coverage":          "counted tile by tile, and glued: tiles must cover every output and agree where they overlap; compiled counts the answers that come from compiled code for the CPU, which was verified in the same run one level below; freivalds counts the outputs of large products in a ring that were judged by products with random vectors; the others were interpreted",
+	"left_out":          "counted: cases that the kernel does not take",
 	"unchecked":         "counted: cases that the budget of time left undone; those of level smoke run first",
 	"tiers":             "counted check by check",
 	"speed":             "measured after the verification, and set then",

@@ -91,7 +91,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		}
 	}
 	s.listTiers(r)
-	r.Unchecked = s.unchecked()
+	r.Unchecked, r.LeftOut = s.unchecked(), s.leftOut()
 	s.setProperties(r)
 	s.decide(ctx, r)
 	r.Seconds = time.Since(s.began).Seconds()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"tokitai/evidence"
 )
 
 // budgetFlag adds --budget.
@@ -37,6 +39,15 @@ func (b *budget) share(i int) time.Duration {
 	}
 	rounds := (b.targets - i + b.atOnce - 1) / b.atOnce
 	return max((time.Until(b.ends) / time.Duration(rounds)).Round(time.Millisecond), time.Millisecond)
+}
+
+// printLeftOut says which cases kernels do not take.
+func (v *verification) printLeftOut(w io.Writer) {
+	for _, r := range v.reports() {
+		if r.LeftOut != "" && r.Verdict != evidence.Skipped {
+			fmt.Fprintf(w, "%s, %s: %s\n", r.Lowering, r.DType, oneLine(r.LeftOut))
+		}
+	}
 }
 
 // printUnchecked says what a budget left undone.

@@ -132,6 +132,7 @@ func (v *verification) print(w io.Writer, out string) {
 	fmt.Fprintln(w)
 	v.printCounts(w)
 	v.printUnchecked(w)
+	v.printLeftOut(w)
 	v.printOrigins(w)
 	v.printTiers(w)
 	v.printWorst(w)

@@ -15,13 +15,15 @@ TRACEBACK_LINES = 3
 
 class Wrong(Exception):
     """What a callable did wrong, in a message for the report. operand is what is wrong, if it is about one; is_refusal says that
-    the callable does not take this call, and may take others; index is the operand that it says has an index out of range."""
+    the callable does not take this call, and may take others; index is the operand that it says has an index out of range; dtype is
+    the format of an output that should have another one."""
 
-    def __init__(self, message: str, operand: str = "", is_refusal: bool = False, index: str = ""):
+    def __init__(self, message: str, operand: str = "", is_refusal: bool = False, index: str = "", dtype: str = ""):
         super().__init__(message)
         self.operand = operand
         self.is_refusal = is_refusal
         self.index = index
+        self.dtype = dtype
 
 
 class Absent(Wrong):

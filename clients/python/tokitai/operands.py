@@ -188,10 +188,11 @@ class Library:
         if not self.is_array(value):
             raise Wrong(f"{who} gave {'None' if value is None else 'a ' + type(value).__name__}, want {self.wanted(name, tensor)}", name)
         got_dtype, got_device = self.described(value)
-        if arrays.dtype_named(got_dtype) != tensor.dtype:
-            raise Wrong(f"{who} gave {name} as {got_dtype}, want {NAMES[tensor.dtype]}", name)
         if tuple(value.shape) != tensor.shape:
             raise Wrong(f"{who} gave {name} with shape {list(value.shape)}, want {list(tensor.shape)}", name)
+        dtype = arrays.dtype_named(got_dtype)
+        if dtype != tensor.dtype:
+            raise Wrong(f"{who} gave {name} as {got_dtype}, want {NAMES[tensor.dtype]}", name, dtype=dtype or "")
         if got_device != self.device:
             raise Wrong(f"{who} gave {name} on {got_device}, want {self.device}", name)
         return bytes(arrays.tensor_of(value, name)[0].data)

@@ -159,6 +159,8 @@ def _line(r: Mapping[str, Any]) -> str:
     text = f"  {r['dtype']:<5} {r['verdict']:<12} {r['op']:<24} {r['cases']:>6} cases  {_short(r['elements']):>7} outputs  {r['mismatches']} wrong"
     if r.get("worst_error_ulp") is not None and r["verdict"] == ACCEPTED:
         text += f"  error at most {r['worst_error_ulp']:.3g} ulp"
+    if r.get("left_out"):
+        text += "\n        " + r["left_out"]
     if r["verdict"] != ACCEPTED and r.get("reason"):
         text += "\n        " + "\n        ".join(re.sub(r"; replay: .*\)$", ")", r["reason"]).splitlines()[:10])
     return text

@@ -256,7 +256,7 @@ class Server:
             return 2 if refusal.code == NO_VERSION else None
         except Wrong as wrong:
             code = BAD_ARGUMENT if wrong.is_refusal else INTERNAL
-            details = {"output": wrong.operand, "operand": wrong.index}
+            details = {"output": wrong.operand, "dtype": wrong.dtype, "operand": wrong.index}
             self._send(ERROR, number, [_error(code, str(wrong), {name: value for name, value in details.items() if value})])
         except MemoryError as error:
             self._send(ERROR, number, [_error(TOO_LARGE, f"out of memory: {error}")])

@@ -12,6 +12,7 @@ import (
 	"tokitai/num"
 	"tokitai/op/crossentropy"
 	"tokitai/op/embedding"
+	"tokitai/op/gemm"
 	"tokitai/verify"
 )
 
@@ -119,5 +120,42 @@ func TestRefusedCaseIsJudged(t *testing.T) {
 	}
 	if outside > 0 {
 		t.Errorf("%d indices of %s are outside", outside, inside)
+	}
+}
+
+// TestReturnedFormats: a kernel that returns its outputs does not know which of several formats is
+// asked for. It is judged in the one that it has, and has to have one of the definition's.
+func TestReturnedFormats(t *testing.T) {
+	returns := func(format num.DType) *engine.Lowering {
+		return bitwise(func(d *def.Definition, l *engine.Launch) error {
+			for i := range d.Operands {
+				if o := &d.Operands[i]; o.IsOut && l.Arrays()[i].DType != format {
+					return &engine.OutputError{Operand: o.Name, Format: format.String(), Cause: errors.New("another format")}
+				}
+			}
+			store(d, l, answer(d, l), nil)
+			return nil
+		})
+	}
+	for _, c := range []struct {
+		d       *def.Definition
+		dtype   num.DType
+		returns num.DType
+		verdict evidence.Verdict
+	}{
+		{gemm.ForwardDefinition, num.F16, num.F16, evidence.Accepted},
+		{gemm.ForwardDefinition, num.F16, num.F32, evidence.Accepted},
+		{gemm.ForwardDefinition, num.F16, num.BF16, evidence.Rejected},
+		{gemm.ForwardDefinition, num.F32, num.F16, evidence.Rejected},
+		{embedding.ForwardDefinition, num.F16, num.F32, evidence.Rejected},
+	} {
+		r := run(t, target(c.d, c.dtype, returns(c.returns)), verify.Options{Seed: 1}).Report
+		if r.Verdict != c.verdict {
+			t.Errorf("%s of %s in %s: %s (%s), want %s", c.d.Name, c.dtype, c.returns, r.Verdict, r.Reason, c.verdict)
+		}
+		isSaid := strings.Contains(strings.Join(r.NonClaims, "\n"), "another format")
+		if isSaid != (c.verdict == evidence.Accepted) {
+			t.Errorf("%s of %s in %s: not claimed %q", c.d.Name, c.dtype, c.returns, r.NonClaims)
+		}
 	}
 }
