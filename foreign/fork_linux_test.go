@@ -125,7 +125,7 @@ func TestNursery(t *testing.T) {
 		{"honest", "dies", evidence.Accepted, ""},
 		{"wrong", "lives", evidence.Rejected, "y[0,6] differs"},
 		{"differs in each process", "lives", evidence.Rejected, "differs"},
-		{"crashes", "lives", evidence.Inadmissible, "died: signal killed; its last words: core dumped"},
+		{"crashes", "lives", evidence.Inadmissible, "died: signal killed, which the system sends when memory runs out; its last words: core dumped"},
 		{"closes its socket", "lives", evidence.Inadmissible, "closed its socket at CALL, without exiting"},
 	} {
 		t.Run(c.role+" "+c.how, func(t *testing.T) {

@@ -173,7 +173,7 @@ func TestDeaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := judge(t, k, verify.Options{Seed: 3}).Report
-	if want := "died: signal killed; its last words: core dumped"; r.Verdict != evidence.Inadmissible || !strings.Contains(r.Reason, want) {
+	if want := "died: signal killed, which the system sends when memory runs out; its last words: core dumped"; r.Verdict != evidence.Inadmissible || !strings.Contains(r.Reason, want) {
 		t.Errorf("got %s: %s\nwant inadmissible: %s", r.Verdict, r.Reason, want)
 	}
 	if r.Cases < 4 { // two in each of three processes, at most one of which started with another kind of check

@@ -29,7 +29,9 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 	f := &Forms{call: k, at: room[form](k)}
 	if d.Kind == def.KindRowwise {
 		mark := put(k, f.at)
-		return f, sweep(k, nature{}.FromFloat64(0), nil, func(operand, row, col int, v nature) {
+		_, hasInfinity := Tame(d, operands)
+		zero := nature{hasInfinity: hasInfinity}.FromFloat64(0)
+		return f, sweep(k, zero, nil, func(operand, row, col int, v nature) {
 			mark(operand, row, col, form{v.isOne(), v.kinds == isZero, v.mayOverflow(), v.isEither()})
 		}, func(int, int, int, set) {})
 	}
@@ -123,6 +125,8 @@ type nature struct {
 	high     int       // at least the exponent of every partial product, and 0
 	overflew bool      // a partial product on the way, inside a function, may have overflowed
 
+	hasInfinity bool // among the inputs; without, signs are of no interest
+
 	sign  int     // 1 or -1 if the number, or the infinity, is of that sign in every form, else 0
 	size  float64 // the magnitudes of the monomials together, which rounding errors are relative to
 	steps int     // roundings, one after the other
@@ -186,7 +190,7 @@ func (x nature) isOne() bool {
 }
 
 func (x nature) FromFloat64(v float64) nature {
-	z := nature{value: x.value.FromFloat64(v), isLinear: true}
+	z := nature{value: x.value.FromFloat64(v), isLinear: true, hasInfinity: x.hasInfinity}
 	if math.Abs(v) <= math.MaxFloat64 {
 		z.high, z.size = max(0, exponent(v)), math.Abs(v)
 	}
@@ -212,7 +216,7 @@ func (x nature) FromFloat64(v float64) nature {
 func (x nature) of(value ball.Ball) nature {
 	const smallest = 0x1p-126
 	lo, hi := value.Bounds()
-	z := nature{value: value, isLinear: true, sign: signOf(value, 0), size: max(hi, -lo), steps: 1}
+	z := nature{value: value, isLinear: true, hasInfinity: x.hasInfinity, sign: signOf(value, 0), size: max(hi, -lo), steps: 1}
 	if hi > 0 {
 		z.kinds |= isPositive
 	}
@@ -292,7 +296,7 @@ func (x nature) Add(y nature) nature {
 // or returns what holds for both numbers, with an enclosure of the result.
 func (x nature) or(y nature, value ball.Ball) nature {
 	z := nature{
-		kinds: x.kinds | y.kinds, value: value, high: max(x.high, y.high), overflew: x.overflew || y.overflew,
+		kinds: x.kinds | y.kinds, value: value, high: max(x.high, y.high), overflew: x.overflew || y.overflew, hasInfinity: x.hasInfinity,
 		size: max(x.size, y.size), steps: max(x.steps, y.steps), lost: max(x.lost, y.lost),
 	}
 	if x.sign == y.sign {
@@ -305,7 +309,7 @@ func (x nature) Sub(y nature) nature { return x.Add(y.Neg()) }
 
 func (x nature) Mul(y nature) nature {
 	z := nature{
-		kinds: x.kinds.times(y.kinds), value: x.value.Mul(y.value), high: x.high + y.high, overflew: x.overflew || y.overflew,
+		kinds: x.kinds.times(y.kinds), value: x.value.Mul(y.value), high: x.high + y.high, overflew: x.overflew || y.overflew, hasInfinity: x.hasInfinity,
 		sign: x.sign * y.sign, size: x.size * y.size, steps: x.steps + y.steps + 1, lost: x.error()*y.lost + x.lost*(y.size+y.error()) + x.size*y.lost + 0x1p-149,
 	}
 	if lo, hi := z.value.Bounds(); z.value.Known() && lo > -0x1p-126 && hi < 0x1p-126 {
@@ -353,6 +357,9 @@ func (x nature) function(f func(ball.Ball) ball.Ball, at map[kinds]float64) natu
 	}
 	z := x.of(f(x.value)).after(x)
 	z.kinds |= x.kinds & isNaN
+	if !x.hasInfinity {
+		return z
+	}
 	around := f(x.value.Widen(0, x.error()))
 	lo, hi := around.Bounds()
 	if z.lost = hi - lo; !around.Known() {

@@ -265,6 +265,36 @@ class Forks(unittest.TestCase):
             self.assertTrue(processes.can_fork("torch", "cpu"))
 
 
+class Devices(unittest.TestCase):
+    def test_missing(self) -> None:
+        """What is missing is said before a process is started."""
+        with self.assertRaisesRegex(tokitai.CheckError, "device='cuda': the callable gets nested lists on the CPU alone: leave device= out"):
+            check(softmax, device="cuda", arrays="list")
+        for cuda, hip, files, word in (
+            (None, None, (), "torch 9.9 is built without CUDA: install a build"),
+            ("13.2", None, (), "no driver of a GPU (/dev/nvidiactl does not exist): run the check on one that has"),
+            ("13.2", None, ("/dev/nvidiactl",), ""),
+            (None, "7.0", ("/dev/nvidiactl",), "no driver of a GPU (/dev/kfd does not exist)"),
+        ):
+            torch = types.SimpleNamespace(__version__="9.9", version=types.SimpleNamespace(cuda=cuda, hip=hip))
+            said = operands.missing_driver(torch, files.__contains__)
+            self.assertTrue(word in said and bool(word) == bool(said), said)
+
+
+def eats(x: Any) -> Any:
+    kept = []
+    while True:
+        kept.append(bytearray(1 << 24))
+
+
+class Memory(unittest.TestCase):
+    def test_exhausted(self) -> None:
+        report = check(eats, case="normal/R=5,C=33", seed=1, memory=1 << 28)
+        self.assertEqual(report.verdict, "undecided")
+        self.assertIn("eats raised MemoryError", str(report))
+        self.assertIn("the memory ran out: its process may allocate 0.25 GiB, or as many bytes as memory= says", str(report))
+
+
 class Conventions(unittest.TestCase):
     def test_inputs(self) -> None:
         for function, shape, positional, named, written in (

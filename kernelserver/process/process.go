@@ -300,6 +300,9 @@ func (e *ExitError) Error() string {
 		text += "is lost: " + e.Cause.Error()
 	case e.Signal != nil:
 		text += "died: signal " + e.Signal.String()
+		if e.Signal == os.Kill {
+			text += ", which the system sends when memory runs out"
+		}
 	case e.Code == 0:
 		text += "ended: exit status 0"
 	default:

@@ -224,7 +224,7 @@ func TestKilled(t *testing.T) {
 	if !ok || exit.Signal != syscall.SIGKILL || exit.Code != -1 || exit.Program != spec.Program {
 		t.Fatalf("got %+v, want killed", err)
 	}
-	want := fmt.Sprintf(`kernel process %d died: signal killed; its last words: first | red \x1b[31m`, c.PID())
+	want := fmt.Sprintf(`kernel process %d died: signal killed, which the system sends when memory runs out; its last words: first | red \x1b[31m`, c.PID())
 	if err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
 	}

@@ -55,6 +55,25 @@ rowwise layernorm.autograd
 """
 
 
+GELU_ERF = """tokitai-def 1
+rowwise gelu_erf.forward
+  in  x[R,C]
+  out y[R,C] as x
+  formula "y = x/2 * (1 + erf(x/sqrt(2)))"
+  y <- x * (0.5 + 0.5 * erf(x * {sqrt(1/2)}))
+"""
+
+GELU_ERF_BACKWARD = """tokitai-def 1
+rowwise gelu_erf.backward
+  in  dy[R,C]
+  in  x[R,C] as dy
+  out dx[R,C] as dy
+  formula "dx = dy * ((1 + erf(x/sqrt(2)))/2 + x * exp(-x^2/2)/sqrt(2*pi))"
+  density = exp(-0.5 * (x * x)) * {1/sqrt(2*pi)}
+  dx <- dy * (0.5 + 0.5 * erf(x * {sqrt(1/2)}) + x * density)
+"""
+
+
 class Part(NamedTuple):
     """One definition that a function is held to. rounded is a value that kernels keep in the storage format."""
 
@@ -66,6 +85,7 @@ class Part(NamedTuple):
 PARTS = {
     "softmax": (Part("softmax.forward"), Part(SOFTMAX, rounded="p")),
     "gelu": (Part("gelu.forward"), Part("gelu.backward")),
+    "gelu_erf": (Part(GELU_ERF), Part(GELU_ERF_BACKWARD)),
     "layernorm": (Part("layernorm.forward", omit=("mean", "rstd")), Part(LAYERNORM)),
     "crossentropy": (Part("crossentropy"),),
     "embedding": (Part("embedding.forward"), Part("embedding.backward")),
@@ -94,6 +114,8 @@ PASSES = {
     "softmax.autograd": Pass(Shape("softmax", ("x",), ("y",), ()), {"x": "dx"}, "dy", "y"),
     "gelu.forward": Pass(Shape("gelu", ("x",), ("y",), ()), gives_result="y"),
     "gelu.backward": Pass(Shape("gelu", ("x",), ("y",), ()), {"x": "dx"}, "dy"),
+    "gelu_erf.forward": Pass(Shape("gelu_erf", ("x",), ("y",), ()), gives_result="y"),
+    "gelu_erf.backward": Pass(Shape("gelu_erf", ("x",), ("y",), ()), {"x": "dx"}, "dy"),
     "layernorm.forward": Pass(Shape("layernorm", ("x", "gamma", "beta"), ("y",), ("eps",)), gives_result="y"),
     "layernorm.autograd": Pass(Shape("layernorm", ("x", "gamma", "beta"), ("y",), ("eps",)), {"x": "dx", "gamma": "dgamma", "beta": "dbeta"}, "dy", "y"),
     "crossentropy": Pass(Shape("crossentropy", ("logits", "label"), ("loss",), ("ignore",)), {"logits": "dlogits"}, "", "loss"),

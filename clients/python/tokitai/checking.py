@@ -80,7 +80,7 @@ def check(
 
 def check_autograd(fn: Callable, op: str, *, dtypes: Texts = None, declare: Texts = None, **options: Any) -> Report:
     """Judges a differentiable torch function forward and backward: its result, and the gradients that torch.autograd gets
-    from it. op is softmax, gelu, layernorm, crossentropy, embedding or gemm. The function takes the inputs of the forward
+    from it. op is softmax, gelu, gelu_erf, layernorm, crossentropy, embedding or gemm. The function takes the inputs of the forward
     definition and returns its result; it may be a torch.autograd.Function. Options are those of check."""
     if not loading.count_check():
         return _hollow()

@@ -58,8 +58,7 @@ def prepare(functions: Mapping[str, Callable], options: Options) -> Served:
     library = library_for(first, options)
     if library != arrays.LISTS:
         arrays.load(library)
-    if library == "torch" and options.device:
-        arrays.torch_device(options.device)  # no driver is started
+    operands.check_device(library, options.device)
     if library == "numpy" and any("bf16" in o.dtypes for form in known.values() for o in form.operands):
         arrays.load_small_formats()  # here, and not in every process that is forked from this one
     return Served(chosen, known, library, name_of(first), options)

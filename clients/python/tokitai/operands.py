@@ -8,14 +8,18 @@ that means to deceive: it runs in the same process."""
 from __future__ import annotations
 
 import math
+import os
 import random
 import struct
+import sys
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import arrays
 from .arrays import KINDS, LISTS, NAMES
 from .calling import Wrong
 from tokitai_client import DTYPES, Tensor
+
+ON_THE_CPU = "without device= the callable gets arrays on the CPU"
 
 GUARD_ELEMENTS = 64  # before the first and after the last element, at least
 ALIGNMENT = 64  # bytes; libraries allocate at multiples of it
@@ -222,9 +226,9 @@ class Torch(Library):
         where = arrays.torch_device(device)
         if where.type == "cuda":
             if not self.torch.cuda.is_available():
-                raise Wrong(f"device {device}: torch {self.torch.__version__} finds no CUDA device")
+                raise Wrong(f"device={device!r}: torch {self.torch.__version__} finds no GPU, though its driver is there: torch.cuda.init() says why; {ON_THE_CPU}")
             if (where.index or 0) >= self.torch.cuda.device_count():
-                raise Wrong(f"device {device}: torch finds {self.torch.cuda.device_count()} CUDA devices")
+                raise Wrong(f"device={device!r}: torch finds {self.torch.cuda.device_count()} GPUs, numbered from 0")
             where = self.torch.device("cuda", where.index or 0)
             self.torch.cuda.set_device(where)
         self.where = where
@@ -270,7 +274,7 @@ class NumPy(Library):
 
     def __init__(self, device: str = "cpu"):
         if device != "cpu":
-            raise Wrong(f"arrays='numpy' are on the CPU, and device is {device}")
+            raise Wrong(_not_on(self.name, device))
         self.numpy = arrays.load("numpy")
 
     def make(self, data: bytearray, place: Layout, tensor: Tensor) -> Tuple[Any, Callable[[], bytes]]:
@@ -362,7 +366,7 @@ class Lists(Library):
 
     def __init__(self, device: str = "cpu"):
         if device != "cpu":
-            raise Wrong(f"arrays='list' are on the CPU, and device is {device}: say which arrays= the callable takes")
+            raise Wrong(_not_on(self.name, device))
 
     def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
         if tensor.data is None:
@@ -407,6 +411,33 @@ class Lists(Library):
 
 
 _LIBRARIES = {"torch": Torch, "numpy": NumPy, "cupy": CuPy, "jax": Jax, LISTS: Lists}
+
+
+def check_device(name: str, device: str) -> None:
+    """Raises Wrong if a library cannot have arrays on a device, as far as that shows without starting a driver."""
+    if not device or device == "cpu":
+        return
+    if name in ("numpy", LISTS):
+        raise Wrong(_not_on(name, device))
+    if name == "torch" and arrays.torch_device(device).type == "cuda":
+        missing = missing_driver(arrays.load("torch"), os.path.exists)
+        if missing:
+            raise Wrong(f"device={device!r}: {missing}; {ON_THE_CPU}")
+
+
+def missing_driver(torch: Any, exists: Callable[[str], bool]) -> str:
+    """Says what torch lacks to use a GPU on this machine; "" if it may have everything."""
+    if not torch.version.cuda and not torch.version.hip:
+        return f"torch {torch.__version__} is built without CUDA: install a build of torch that has it"
+    drivers = ("/dev/kfd",) if torch.version.hip else ("/dev/nvidiactl", "/dev/dxg")  # the last is that of Windows, for its Linux
+    if sys.platform == "linux" and not any(map(exists, drivers)):
+        return f"this machine has no driver of a GPU ({drivers[0]} does not exist): run the check on one that has, or let the container have its GPU"
+    return ""
+
+
+def _not_on(name: str, device: str) -> str:
+    what = "nested lists" if name == LISTS else f"arrays of {name}"
+    return f"device={device!r}: the callable gets {what} on the CPU alone: leave device= out, or say with arrays= that it takes those of torch, cupy or jax"
 
 
 def library(name: str, device: Optional[str]) -> Library:

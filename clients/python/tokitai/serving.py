@@ -179,7 +179,7 @@ class Kernel:
 
     def _hint(self, error: BaseException) -> str:
         if self.memory and (isinstance(error, MemoryError) or "allocate memory" in str(error)):
-            return f"; its process may allocate {self.memory / 2**30:.3g} GiB (memory=)"
+            return f"; the memory ran out: its process may allocate {self.memory / 2**30:.3g} GiB, or as many bytes as memory= says"
         return ""
 
     def _look_back(self) -> None:
