@@ -20,7 +20,7 @@ func TestForeign(t *testing.T) {
 		if err := exec.Command(interpreter, "-c", "import torch").Run(); err != nil {
 			t.Skipf("%s has no torch: kernels that cheat with it, and the reproductions in docs/foreign.md, are not tested", interpreter)
 		}
-		unittest(t, program, interpreter, "test_cheats.Torch", "test_foreign.Torch")
+		unittest(t, program, interpreter, "test_cheats.Torch", "test_foreign.Torch", "test_autograd.Torch")
 	})
 }
 

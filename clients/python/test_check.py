@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,8 +16,9 @@ from typing import Any, List
 from unittest import mock
 
 import tokitai
-from tokitai import Tensor, arrays, calling, loading, operands, processes
+from tokitai import Tensor, arrays, calling, loading, operands, preloaded, processes
 from tokitai.calling import Shape, Wrong
+from tokitai_client import find_program
 
 SOFTMAX = Shape("softmax.forward", ("x",), ("y",), ())
 LAYERNORM = Shape("layernorm.forward", ("x", "gamma", "beta"), ("y", "mean", "rstd"), ("eps",))
@@ -293,6 +295,47 @@ class Memory(unittest.TestCase):
         self.assertEqual(report.verdict, "undecided")
         self.assertIn("eats raised MemoryError", str(report))
         self.assertIn("the memory ran out: its process may allocate 0.25 GiB, or as many bytes as memory= says", str(report))
+
+
+class Batches(unittest.TestCase):
+    """A kernel of a batch is forked from the process that has loaded the libraries of the first one."""
+
+    KERNEL = """
+import math, os, signal, sys
+from test_check import softmax
+assert "TOKITAI_BATCH" not in os.environ
+def forked(x):
+    assert "wave" in sys.modules and "test_judge" not in sys.modules, "it is not a fork"
+    return softmax(x)
+def dies(x):
+    os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+    def judge(self, function: str) -> str:
+        command = [find_program(), "check", "softmax.forward", "--exec", f"{sys.executable} -m tokitai.kernel {self.path}:{function} --op softmax.forward", "--dtype", "f32", "--case", "normal/R=5,C=33", "--seed", "1"]
+        done = subprocess.run(command, env={**os.environ, "TOKITAI_BATCH": self.folder, "PYTHONPATH": os.path.dirname(os.path.abspath(__file__))}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return done.stdout
+
+    def test_forked(self) -> None:
+        with tempfile.TemporaryDirectory() as self.folder, socket.socket(socket.AF_UNIX) as alive:
+            self.path = os.path.join(self.folder, "kernel.py")
+            with open(self.path, "w", encoding="utf-8") as file:
+                file.write(self.KERNEL)
+            alive.bind(os.path.join(self.folder, preloaded.ALIVE))
+            alive.listen()
+            self.assertIn("AssertionError: it is not a fork", self.judge("forked"))
+            name = subprocess.run([sys.executable, "-c", f"from tokitai import preloaded; print(preloaded._place({self.folder!r}))"], stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.abspath(__file__))}).stdout.strip()
+            with subprocess.Popen([sys.executable, "-m", "tokitai.preloaded", name, "wave"]) as process:
+                connection, _ = alive.accept()
+                while not os.path.exists(name):
+                    time.sleep(0.01)
+                try:
+                    self.assertIn("1 accepted", self.judge("forked"))
+                    self.assertIn("died: signal segmentation fault", self.judge("dies"))
+                    self.assertIn("1 accepted", self.judge("forked"))
+                finally:
+                    connection.close()  # as when the batch is over
+                self.assertEqual(process.wait(60), 0)
 
 
 class Conventions(unittest.TestCase):

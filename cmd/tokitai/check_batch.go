@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tokitai/evidence"
+	"tokitai/internal/leftover"
 )
 
 // batchResult is what became of one kernel of a folder: a line of --json.
@@ -67,6 +69,11 @@ func (f *checkFlags) runBatch(c *cobra.Command, way *kernelWay) error {
 	if err != nil {
 		return err
 	}
+	shared, end, err := sharedFolder()
+	if err != nil {
+		return err
+	}
+	defer end()
 	given, _ := c.Context().Value(argsKey{}).([]string)
 	w := c.OutOrStdout()
 	width := len("kernel")
@@ -87,7 +94,7 @@ func (f *checkFlags) runBatch(c *cobra.Command, way *kernelWay) error {
 				if way.isCommand {
 					path = shellQuoted(path)
 				}
-				r := judgeAlone(c, program, append(withoutFlags(given, "batch", way.flag, "seed", "json"), "--"+way.flag, strings.ReplaceAll(kernel, "{}", path), "--seed", f.seed, "--json"))
+				r := judgeAlone(c, program, shared, append(withoutFlags(given, "batch", way.flag, "seed", "json"), "--"+way.flag, strings.ReplaceAll(kernel, "{}", path), "--seed", f.seed, "--json"))
 				r.Kernel = name
 				mu.Lock()
 				counts[r.Verdict]++
@@ -134,10 +141,38 @@ func (f *checkFlags) runBatch(c *cobra.Command, way *kernelWay) error {
 	return nil
 }
 
+// sharedFolder makes the folder in which the kernels of a batch may keep what they share, as a
+// process that has loaded a library. A connection to its socket lasts as long as the batch.
+func sharedFolder() (path string, end func(), err error) {
+	path, remove, err := leftover.Folder("", "tokitai-batch-")
+	if err != nil {
+		return "", nil, err
+	}
+	listener, err := net.Listen("unix", filepath.Join(path, "alive"))
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	go func() {
+		var open []net.Conn // by whom the end of this process is noticed
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				for _, conn := range open {
+					conn.Close()
+				}
+				return
+			}
+			open = append(open, conn)
+		}
+	}()
+	return path, func() { listener.Close(); remove() }, nil
+}
+
 // judgeAlone judges one kernel in a program of its own.
-func judgeAlone(c *cobra.Command, program string, args []string) batchResult {
+func judgeAlone(c *cobra.Command, program, shared string, args []string) batchResult {
 	child := exec.CommandContext(c.Context(), program, args...)
-	child.Env = append(os.Environ(), "GOMAXPROCS=1") // as many run at once as there are processors
+	child.Env = append(os.Environ(), "GOMAXPROCS=1", "TOKITAI_BATCH="+shared) // as many run at once as there are processors
 	var out, notes bytes.Buffer
 	child.Stdout, child.Stderr = &out, &notes
 	child.WaitDelay = time.Second

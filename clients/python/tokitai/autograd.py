@@ -55,6 +55,15 @@ rowwise layernorm.autograd
 """
 
 
+# The same function as PyTorch computes it: one slope and one offset a row, and products from the left. Its differences cancel
+# where the row has little variance, and its products underflow where others do not.
+LAYERNORM_LINEAR = LAYERNORM.replace(
+    "  dx <- (t - rowsum(t) / C - xhat * (rowsum(t * xhat) / C)) * rstd\n",
+    """  slope = (rowsum(t) * mean - rowsum(t * x)) * rstd * rstd * rstd / C
+  dx <- rstd * dy * gamma + slope * x - (slope * mean + rowsum(t) * rstd / C)
+""",
+)
+
 GELU_ERF = """tokitai-def 1
 rowwise gelu_erf.forward
   in  x[R,C]
@@ -75,18 +84,20 @@ rowwise gelu_erf.backward
 
 
 class Part(NamedTuple):
-    """One definition that a function is held to. rounded is a value that kernels keep in the storage format."""
+    """One definition that a function is held to. rounded is a value that kernels keep in the storage format; forms are the
+    same function of the real numbers written otherwise, each with what it says: a function may be any of them, in all cases."""
 
     op: str
     rounded: str = ""
     omit: Tuple[str, ...] = ()
+    forms: Tuple[Tuple[str, str], ...] = ()
 
 
 PARTS = {
     "softmax": (Part("softmax.forward"), Part(SOFTMAX, rounded="p")),
     "gelu": (Part("gelu.forward"), Part("gelu.backward")),
     "gelu_erf": (Part(GELU_ERF), Part(GELU_ERF_BACKWARD)),
-    "layernorm": (Part("layernorm.forward", omit=("mean", "rstd")), Part(LAYERNORM)),
+    "layernorm": (Part("layernorm.forward", omit=("mean", "rstd")), Part(LAYERNORM, forms=((LAYERNORM_LINEAR, "dx = rstd*dy*gamma + slope*x + offset, as PyTorch computes it"),))),
     "crossentropy": (Part("crossentropy"),),
     "embedding": (Part("embedding.forward"), Part("embedding.backward")),
     "gemm": (Part("gemm.forward"), Part("gemm.grad_a"), Part("gemm.grad_b")),

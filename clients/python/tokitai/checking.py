@@ -99,8 +99,21 @@ def _autograd(fn: Callable, op: str, dtypes: Texts, declare: Texts, options: Dic
             formats = _texts(dtypes) or ["f16", "bf16", "f32"]
             groups = [([t], declared + ([f"round({part.rounded})={t}"] if t != "f32" else [])) for t in formats]
         for formats, items in groups:
-            reports.append(run(fn, part.op, dtypes=formats, declare=items, autograd=op, **options))
+            reports.append(_any_form(fn, part, dtypes=formats, declare=items, autograd=op, **options))
     return Report.joined(reports)
+
+
+def _any_form(fn: Callable, part: gradients.Part, **settings: Any) -> Report:
+    """Judges a function by a definition, and if it is rejected by other forms of that."""
+    report = run(fn, part.op, **settings)
+    for text, words in part.forms:
+        if report.verdict != REJECTED:
+            break
+        other = run(fn, text, **settings)
+        if other.accepted:
+            other.notes.append(f"the gradient is admissible in the form {words}, not in that of the definition")
+            return other
+    return report
 
 
 def run(fn: Functions, op: Any, *, autograd: str = "", **settings: Any) -> Report:

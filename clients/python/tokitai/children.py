@@ -49,9 +49,9 @@ class Children:
             key.data()
         self._bury(os.WNOHANG)
 
-    def fork(self, served: hosting.Served, status: socket.socket, descriptors: Sequence[int], seed: int, leave: Callable[[], None]) -> int:
-        """Starts a child that serves callables on the socket, output and errors that descriptors has, and returns its number.
-        leave is called in the child, which has no use for what its parent listens to."""
+    def fork(self, serve: Callable[[int], int], status: socket.socket, descriptors: Sequence[int], leave: Callable[[], None]) -> int:
+        """Starts a child whose socket, output and errors descriptors has, and returns its number. serve gets the number of the socket
+        and returns the exit status. leave is called in the child, which has no use for what its parent listens to."""
         gc.freeze()  # what the child never frees need not be copied when it collects garbage
         fault = os.memfd_create("fault")
         sys.stdout.flush()
@@ -62,7 +62,8 @@ class Children:
             try:
                 leave()
                 status.close()
-                code = self._serve(served, descriptors, fault, seed)
+                self._begin(descriptors, fault)
+                code = serve(descriptors[0])
             except BaseException:  # which os._exit would hide
                 traceback.print_exc()
             finally:
@@ -73,7 +74,7 @@ class Children:
         self.watch.register(status, selectors.EVENT_READ, lambda: self._end(number))
         return number
 
-    def _serve(self, served: hosting.Served, descriptors: Sequence[int], fault: int, seed: int) -> int:
+    def _begin(self, descriptors: Sequence[int], fault: int) -> None:
         for other in self._children.values():
             other.status.close()
         self.watch.close()
@@ -83,16 +84,23 @@ class Children:
             os.dup2(descriptor, number)
             os.close(descriptor)
         faulthandler.enable(fault, all_threads=False)
-        _differ(seed)
-        torch = sys.modules.get("torch")
-        if torch is not None and not self._is_fresh:
-            torch.set_num_threads(1)  # threads of a pool do not survive a fork
-        with socket.socket(fileno=descriptors[0]) as connection:
-            try:
-                return hosting.server(connection, served, "a fresh process" if self._is_fresh else "a forked child", seed).run()
-            except FAULTS as error:
-                os.write(2, f"tokitai: {error}\n".encode())
-                return 2
+
+    def serving(self, served: hosting.Served, seed: int) -> Callable[[int], int]:
+        """Returns what serves callables in a child."""
+
+        def serve(descriptor: int) -> int:
+            _differ(seed)
+            torch = sys.modules.get("torch")
+            if torch is not None and not self._is_fresh:
+                torch.set_num_threads(1)  # threads of a pool do not survive a fork
+            with socket.socket(fileno=descriptor) as connection:
+                try:
+                    return hosting.server(connection, served, "a fresh process" if self._is_fresh else "a forked child", seed).run()
+                except FAULTS as error:
+                    os.write(2, f"tokitai: {error}\n".encode())
+                    return 2
+
+        return serve
 
     def _end(self, number: int) -> None:
         """Ends a child whose status nobody waits for any more."""

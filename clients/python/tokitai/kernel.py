@@ -15,7 +15,7 @@ import sys
 import types
 from typing import Any, Callable, Dict, Optional, Sequence
 
-from . import arrays, hosting, loading, nursery, operands, processes, serving
+from . import arrays, hosting, loading, nursery, operands, preloaded, processes, serving
 from .children import FAULTS
 
 DESCRIPTION = "serve a Python function as a kernel process, for tokitai check OP --exec 'python -m tokitai.kernel FILE:FUNCTION --op OP'"
@@ -47,10 +47,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     try:
         descriptor = serving.descriptor_of()
         os.set_inheritable(descriptor, False)
+        batch = preloaded.batch()
+        ended = preloaded.hosted(batch, sys.argv[1:] if arguments is None else arguments, descriptor)
+        if ended is not None:
+            return ended
         faulthandler.enable()
         with socket.socket(fileno=descriptor) as connection:
             served, seed = prepare(), serving.seed_of()
             if processes.is_fit(served.library, options.device):
+                preloaded.offer(batch)
                 return nursery.Nursery(connection, served, seed).run()
             return hosting.server(connection, served, "a fresh process", seed).run()
     except FAULTS as error:

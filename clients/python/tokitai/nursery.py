@@ -64,7 +64,7 @@ class Nursery(Server):
         if self._computing is not None:
             raise Refusal(MALFORMED, "this process has computed, want FORK before CALL")
         connection, output, status = descriptors
-        number = self._children.fork(self._served, socket.socket(fileno=status), (connection, output, os.dup(output)), seed, self.connection.close)
+        number = self._children.fork(self._children.serving(self._served, seed), socket.socket(fileno=status), (connection, output, os.dup(output)), self.connection.close)
         return [_u64(number)]
 
     def _calls(self, body: _Body) -> List[bytes]:

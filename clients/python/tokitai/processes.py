@@ -147,7 +147,7 @@ class Host:
             return
         seed = int(message.strip() or b"0")
         if self._is_forked:
-            self._children.fork(self._served, relay, descriptors, seed, self._listener.close)
+            self._children.fork(self._children.serving(self._served, seed), relay, descriptors, self._listener.close)
         else:
             self._serve_here(relay, descriptors, seed)
 

@@ -16,7 +16,11 @@ def main() -> int:
         home.connect(sys.argv[1])
         socket.send_fds(home, [os.environ.get("TOKITAI_SEED", "").encode() + b"\n"], [int(os.environ["TOKITAI_FD"]), 1, 2])
         os.close(int(os.environ["TOKITAI_FD"]))
-        status = home.recv(64).decode()
+        return end_as(home.recv(64).decode())
+
+
+def end_as(status: str) -> int:
+    """Ends this process as another one ended: returns its exit code, or dies by its signal."""
     how, _, number = status.partition(" ")
     if how == "signal":
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
