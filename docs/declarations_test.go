@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/def"
 	"tokitai/promise"
 )
 
@@ -35,7 +36,7 @@ func TestDeclarations(t *testing.T) {
 // TestProfiles: the document lists the errors and the sources of every profile.
 func TestProfiles(t *testing.T) {
 	var table, sources strings.Builder
-	table.WriteString("| profile | kernels | subnormal numbers |\n|---|---|---|\n")
+	table.WriteString("| profile | kernels | subnormal numbers | products of f16 and bf16 |\n|---|---|---|---|\n")
 	sources.WriteString("| profile | function | error | source |\n|---|---|---|---|\n")
 	names := append([]string{""}, promise.Profiles()...)
 	for _, name := range names {
@@ -47,7 +48,11 @@ func TestProfiles(t *testing.T) {
 		if p.FlushesSubnormals {
 			subnormals = "may become zeros"
 		}
-		fmt.Fprintf(&table, "| %s | %s | %s |\n", profileName(name), p.Text, subnormals)
+		products := "binary32"
+		if p.TensorCores != def.FMAChain {
+			products = "binary32, or tensor cores, " + p.TensorCores.String() + " or better"
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", profileName(name), p.Text, subnormals, products)
 		for _, e := range p.Errors {
 			fmt.Fprintf(&sources, "| %s | `%s` | `%s` | %s |\n", profileName(name), e.Function, escapeBars(e.Error.String()), escapeBars(e.Source))
 		}

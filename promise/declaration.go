@@ -79,6 +79,16 @@ func (d Declaration) alone() map[string]Error {
 	return errors
 }
 
+// TensorCores returns the model of tensor cores on which products of f16 and bf16 may be added up,
+// by the profile; the chain if there are none.
+func (d Declaration) TensorCores() def.Model {
+	p, err := LookupProfile(d.Profile)
+	if err != nil {
+		return def.FMAChain
+	}
+	return p.TensorCores
+}
+
 // Flushes reports whether subnormal numbers may become zeros, by the declaration or the profile.
 func (d Declaration) Flushes() bool {
 	p, err := LookupProfile(d.Profile)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"tokitai/def"
 )
 
 // Profile is a family of kernels whose functions have known errors.
@@ -14,6 +16,10 @@ type Profile struct {
 
 	// FlushesSubnormals says that the family's kernels may take subnormal numbers for zeros.
 	FlushesSubnormals bool
+
+	// TensorCores is the model of the least accurate tensor cores on which the family's kernels
+	// may multiply f16 and bf16, their steps in any order; the chain if they have none.
+	TensorCores def.Model
 
 	// Errors are those of the functions called, in the order of [Functions]. What is not
 	// listed is as in the profile of no family.
@@ -41,6 +47,10 @@ func (e Error) abs(v float64) Error { e.Absolute = v; return e }
 // flushed is the absolute error of a result that is replaced by zero if it is subnormal.
 const flushed = 0x1p-126
 
+// ampere is the model of the first tensor cores that this project knows, from sm_80 to sm_89. Later
+// ones lose less.
+var ampere = def.Model{L: 8, F: 24}
+
 var profiles = []*Profile{{
 	Name: "",
 	Text: "no family: functions within 2 ulp, quotients and square roots correctly rounded",
@@ -51,6 +61,8 @@ var profiles = []*Profile{{
 }, {
 	Name: "torch",
 	Text: "PyTorch's own kernels on CPUs (SLEEF) and on NVIDIA's GPUs (CUDA without fast math)",
+
+	TensorCores: ampere,
 	Errors: []FunctionError{
 		{"exp", ulpsOfRounded(2), "CUDA guide, expf: 2 ulp up to CUDA 11, then 1; SLEEF u10: 1 ulp, exp_u20: 2 ulp"},
 		{"exp2", ulpsOfRounded(2), "CUDA guide, exp2f: 2 ulp; SLEEF exp2f u10: 1 ulp"},
@@ -71,6 +83,8 @@ var profiles = []*Profile{{
 }, {
 	Name: "triton",
 	Text: "Triton on NVIDIA's GPUs, whose exp, exp2, sqrt and / are approximations of the hardware",
+
+	TensorCores: ampere,
 	Errors: []FunctionError{
 		{"exp", Error{ULPs: 2.5, ULPsPerX: 1}.abs(flushed), "tl.exp is ex2.approx of x*log2 e, a rounded product with a rounded factor"},
 		{"exp2", ulpsOfRounded(2).abs(flushed), "PTX ISA, ex2.approx.ftz.f32: 2 ulp"},
@@ -91,6 +105,8 @@ var profiles = []*Profile{{
 }, {
 	Name: "cuda",
 	Text: "CUDA C++ compiled without fast math: the functions of NVIDIA's mathematical library",
+
+	TensorCores: ampere,
 	Errors: []FunctionError{
 		{"exp", ulpsOfRounded(2), "CUDA guide, expf: 2 ulp up to CUDA 11, then 1"},
 		{"exp2", ulpsOfRounded(2), "CUDA guide, exp2f: 2 ulp"},
@@ -112,6 +128,7 @@ var profiles = []*Profile{{
 	Name:              "cuda-fast-math",
 	Text:              "CUDA C++ compiled with -use_fast_math: intrinsics, approximate quotients and roots, no subnormal numbers",
 	FlushesSubnormals: true,
+	TensorCores:       ampere,
 	Errors: []FunctionError{
 		{"exp", Error{ULPs: 2.5, ULPsPerX: 1.16}, "CUDA guide, __expf: 2 + floor(|1.16x|) ulp"},
 		{"exp2", ulpsOfRounded(2), "PTX ISA, ex2.approx.ftz.f32: 2 ulp"},

@@ -11,8 +11,10 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
+	"tokitai/op/gemm"
 	softmaxop "tokitai/op/softmax"
 	"tokitai/promise"
+	"tokitai/reference"
 	"tokitai/verify"
 )
 
@@ -125,6 +127,42 @@ func TestDeclaredUnderflow(t *testing.T) {
 		r := run(t, &verify.Target{Operation: op.Of(d, ""), Definition: d, Lowering: l, DType: k.dtype}, verify.Options{Level: verify.Smoke, Seed: 1}).Report
 		if r.Verdict != k.verdict {
 			t.Errorf("%s: %s (%s), want %s: %+v", k.what, r.Verdict, r.Reason, k.verdict, r.Failure)
+		}
+	}
+}
+
+// TestTensorCores: a product on tensor cores, which truncate, is right under a profile of kernels
+// that run there. A product whose sums are cut to 16 bits is not, nor is one on tensor cores for
+// somebody who says nothing.
+func TestTensorCores(t *testing.T) {
+	t.Parallel()
+	d := gemm.ForwardDefinition
+	on := func(m def.Model) engine.KernelFunc {
+		return func(l *engine.Launch) error {
+			return reference.Run(d, l.Arrays(), reference.Options{Params: l.Params, Model: m})
+		}
+	}
+	const many, tie = "normal/M=130,K=12,N=130", "descending/M=14337,K=2,N=2"
+	for _, k := range []struct {
+		model   def.Model
+		profile string
+		c       string
+		verdict evidence.Verdict
+	}{
+		{def.Model{L: 16, F: 25}, "triton", many + "/C=f32", evidence.Accepted},
+		{def.Model{L: 8, F: 24}, "cuda", many + "/C=f32", evidence.Accepted},
+		{def.Model{L: 16, F: 25}, "triton", "", evidence.Accepted}, // all of level smoke
+		{def.Model{L: 16, F: 25}, "triton", tie, evidence.Accepted},
+		{def.Model{L: 16, F: 25}, "", tie, evidence.Rejected},
+		{def.FMAChain, "torch", many + "/C=f32", evidence.Accepted},
+		{def.Model{L: 32, F: 13, R: 13}, "triton", many + "/C=f32", evidence.Rejected},
+		{def.Model{L: 16, F: 18}, "triton", many + "/C=f32", evidence.Rejected},
+	} {
+		l := bounded(def.Order{}, func(_ *def.Definition, l *engine.Launch) error { return on(k.model)(l) })
+		l.Promise, l.Declares = promise.Stable, promise.Declaration{Profile: k.profile}
+		r := run(t, &verify.Target{Operation: gemm.Operations[0], Definition: d, Lowering: l, DType: num.F16}, verify.Options{Seed: 5277710748036713526, Case: k.c}).Report
+		if r.Verdict != k.verdict {
+			t.Errorf("%s under profile %q, %s: %s (%s), want %s: %+v", k.model, k.profile, k.c, r.Verdict, r.Reason, k.verdict, r.Failure)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/lower"
+	"tokitai/num"
+	"tokitai/promise"
 )
 
 // models are the accumulation rules of the calls that were judged.
@@ -46,4 +48,17 @@ func (x *models) names(l *engine.Lowering) string {
 		return l.Model.String()
 	}
 	return strings.Join(slices.Sorted(maps.Keys(x.seen)), " or ")
+}
+
+// lossy returns the model whose errors the sums of a kernel may have: that of the tensor cores
+// which its profile grants to products of f16 and bf16, or else its own.
+func (l *loaded) lossy() def.Model {
+	t, m := l.target, l.model()
+	if d := t.Definition; m != def.FMAChain || t.Promised() != promise.Stable || d.Kind != def.KindContraction || d.Ring.IsExact() {
+		return m
+	}
+	if f := l.operands.DTypes()[0]; f != num.F16 && f != num.BF16 {
+		return m
+	}
+	return t.Lowering.Declares.TensorCores()
 }

@@ -25,7 +25,7 @@ type stable struct {
 func (v *view) stableOf(ctx context.Context) (*stable, error) {
 	t := v.target
 	s := &stable{v: v, heights: map[int]int{}}
-	options := t.Lowering.StableOptions(ctx, v.l.params, v.l.model())
+	options := t.Lowering.StableOptions(ctx, v.l.params, v.l.lossy())
 	var err error
 	if s.forms, err = truth.EncloseStableForms(t.forms(), v.inputs, options); err != nil {
 		return nil, err

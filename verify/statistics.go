@@ -10,6 +10,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/promise"
+	"tokitai/reference"
 	"tokitai/truth"
 )
 
@@ -118,7 +119,7 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 	got := x.base.operands[2]
 	terms := x.l.products()
 	isWide := got.DType == num.F32
-	if x.l.model() != def.FMAChain {
+	if x.l.lossy() != def.FMAChain {
 		s.truncationStatistics(x, terms, fail, r)
 		return
 	}
@@ -197,7 +198,8 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 // longest chain, and so the most biased. Errors must be biased neither away from zero nor
 // farther toward it than the model's.
 func (s *verification) truncationStatistics(x *trialRun, terms func(row, col int, into []float64) []float64, fail func(string, ...any), r *caseResult) {
-	answer, err := s.t.interpret(s.bench.ctx, x.l, x.l.inputs())
+	model := x.l.lossy()
+	answer, err := interpret(s.t.Definition, x.l.inputs(), reference.Options{Params: x.l.params, Model: model, Context: s.bench.ctx})
 	if err != nil {
 		fail("the reference refused: %v", err)
 		return
@@ -213,8 +215,8 @@ func (s *verification) truncationStatistics(x *trialRun, terms func(row, col int
 				sum += p
 				abs += math.Abs(p)
 			}
-			v, model := float64(got.At(row, col)), float64(answer[2].At(row, col))
-			if sum == 0 || v-v != 0 || model-model != 0 {
+			v, most := float64(got.At(row, col)), float64(answer[2].At(row, col))
+			if sum == 0 || v-v != 0 || most-most != 0 {
 				continue
 			}
 			unit := num.ULP(got.DType, sum)
@@ -223,13 +225,13 @@ func (s *verification) truncationStatistics(x *trialRun, terms func(row, col int
 			}
 			sign := math.Copysign(1, sum)
 			away.count(sign * (v - sum) / unit)
-			toward.count(sign * (model - v) / unit)
+			toward.count(sign * (most - v) / unit)
 		}
 	}
 	for _, test := range []struct {
 		m    moments
 		what string
-	}{{away, "errors are biased away from zero"}, {toward, "errors are biased toward zero, more than those of model " + x.l.model().String()}} {
+	}{{away, "errors are biased away from zero"}, {toward, "errors are biased toward zero, more than those of model " + model.String()}} {
 		if test.m.N < leastSample {
 			continue
 		}
