@@ -66,7 +66,8 @@ var Log2Function = &def.Function{
 //	f = 2^−k·x + (2^−k − 1)
 //
 // is exact for x < 2²⁴: it is x for k = 0, and otherwise at most ½ and a multiple of the
-// last bit of 2^−k·x, which is 2⁻²⁵ or more because x ≥ ½ or x ≤ −¼. Above 2⁶⁴, where 2^−k
+// last bit of 2^−k·x, which is 2⁻²⁵ or more because x ≥ ½ or x ≤ −¼. Only at x = ½ − 2⁻²⁵ it
+// rounds: 1 + x rounds up to 1½ there, and the last bit is 2⁻²⁶. Above 2⁶⁴, where 2^−k
 // is soon no normal number, x·2⁻³² stands for x: there 1 + x and x are the same to all 24
 // bits.
 var Log1pFunction = &def.Function{
