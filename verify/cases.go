@@ -44,9 +44,13 @@ var plans = [...]plan{
 // cases lists the cases of a verification.
 func (t *Target) cases(o *Options) []*Case {
 	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], seen: map[string]bool{}}
-	if o.Level == Quick && t.Definition.HasAxes() { // what is computed in a matrix is known from those without axes
+	if d := t.Definition; o.Level == Quick && d.Kind == def.KindContraction && (d.HasAxes() || d.Accumulate) {
+		// What is computed in a matrix is known from the product without axes and old values.
 		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 80, 1
 		l.p.area = 1 << 10
+		if d.HasAxes() && d.Accumulate { // and this from products with either
+			l.p.random, l.p.drawn = 30, 50
+		}
 	}
 	l.patterns()
 	l.sizes()
