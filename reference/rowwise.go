@@ -304,10 +304,18 @@ func (in *interpreter) evaluate(n *def.Node) {
 	default:
 		panic("reference: no meaning for node " + n.Op.String())
 	}
-	if d, ok := in.rounded[n.Name]; ok && len(n.Args) > 0 {
-		each(out.f, out.f, func(x float32) float32 { return num.Round(d, x) })
+	if len(in.rounded) > 0 {
+		in.round(n)
 	}
 	in.repeat(n)
+}
+
+// round rounds the values of a node that is rounded besides.
+func (in *interpreter) round(n *def.Node) {
+	if d, ok := in.rounded[n.Name]; ok && len(n.Args) > 0 {
+		out := in.values[n.ID].f
+		each(out, out, func(x float32) float32 { return num.Round(d, x) })
+	}
 }
 
 // read reads the current row of an input, or the only one.
