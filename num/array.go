@@ -68,8 +68,22 @@ func (a *Array) Index(r, c int) int {
 	if a.Batch.Count == 0 {
 		return r*a.Stride + c
 	}
+	return a.batchIndex(r, c)
+}
+
+// batchIndex is Index in a stack of matrices: apart, so that Index is compiled in line.
+func (a *Array) batchIndex(r, c int) int {
 	rows := a.Rows / a.Matrices()
 	return a.Batch.Offset(r/rows) + r%rows*a.Stride + c
+}
+
+// AsRow returns a as one row in the same memory, if its rows follow each other without gaps.
+func (a *Array) AsRow() (row Array, ok bool) {
+	if a.Batch.Count > 0 || a.Stride != a.Cols && a.Rows != 1 {
+		return Array{}, false
+	}
+	n := a.Rows * a.Cols
+	return Array{DType: a.DType, Rows: 1, Cols: n, Stride: n, Data: a.Data}, true
 }
 
 // Row returns the stored elements of row r.

@@ -159,3 +159,18 @@ func AddProducts(sums []float32, x float32, y []float32) {
 		sums[i] = float32(s)
 	}
 }
+
+// AddShortProducts is AddProducts for factors of at most 12 bits, such as those of BF16:
+// unless it leaves the normal range, a product is a binary32, and adding it is the only
+// rounding.
+func AddShortProducts(sums []float32, x float32, y []float32) {
+	y = y[:len(sums)]
+	for i, z := range sums {
+		p := float32(x * y[i])
+		if exponent := math.Float32bits(p) >> 23 & 0xff; exponent-1 < 254 {
+			sums[i] = z + p
+			continue
+		}
+		sums[i] = FMA(x, y[i], z)
+	}
+}

@@ -97,6 +97,30 @@ func TestRowsOfFMA(t *testing.T) {
 	}
 }
 
+// TestRowsOfShortProducts compares rows of products that are added with single fused
+// multiply-adds: for factors of bfloat16 of every exponent, and for sums near the product.
+func TestRowsOfShortProducts(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 5))
+	short := func() float32 { return BF16ToF32(uint16(r.Uint32())) }
+	for range 300 {
+		x := short()
+		y, z := make([]float32, 1000), make([]float32, 1000)
+		for i := range y {
+			y[i] = short()
+			if z[i] = math.Float32frombits(r.Uint32()); i%2 == 0 {
+				z[i] = -float32(float64(x) * float64(y[i]) * (1 + float64(int64(r.Uint64()))*0x1p-75))
+			}
+		}
+		sums := append([]float32(nil), z...)
+		AddShortProducts(sums, x, y)
+		for i := range y {
+			if got, want := Canonical(F32, math.Float32bits(sums[i])), Canonical(F32, math.Float32bits(FMA(x, y[i], z[i]))); got != want {
+				t.Fatalf("%v times %v plus %v: got %#x, want %#x", x, y[i], z[i], got, want)
+			}
+		}
+	}
+}
+
 // TestTreeRows compares columns with single sums.
 func TestTreeRows(t *testing.T) {
 	for n := 1; n <= 70; n++ {

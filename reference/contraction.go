@@ -142,7 +142,7 @@ func (x *axes) product(at map[string]int, o *Options) error {
 	firstRow, endRow := x.part(dims[len(dims)-2], at)
 	firstK, endK := x.part(x.d.SummedOver(), at)
 	p := newProducts(o.Model, left.DType, endK-firstK, result.Cols)
-	line := make([]uint32, right.Cols)
+	line, row := make([]uint32, right.Cols), make([]uint32, x.sizes[x.d.SummedOver()])
 	if !x.d.TransposeRight && p.isChain() {
 		for k := range p.length {
 			right.Floats(firstK+k, p.byK[k*p.cols:][:p.cols])
@@ -167,13 +167,14 @@ func (x *axes) product(at map[string]int, o *Options) error {
 		if err := o.err(); err != nil {
 			return err
 		}
-		for k := range p.length {
-			if x.d.TransposeLeft {
-				p.left[k] = left.Bits(firstK+k, r)
-			} else {
-				p.left[k] = left.Bits(r, firstK+k)
+		if !x.d.TransposeLeft {
+			left.Patterns(r, row)
+		} else {
+			for k := firstK; k < endK; k++ {
+				row[k] = left.Bits(k, r)
 			}
 		}
+		p.setLeft(row[firstK:endK])
 		var old []float32
 		if x.d.Accumulate {
 			old = make([]float32, result.Cols)
@@ -208,15 +209,19 @@ type products struct {
 	length int       // of every sum
 	cols   int       // number of sums
 
-	left    []uint32   // patterns, by k
-	byK     []float32  // model fma: the right factors of k, a value for each column
-	columns [][]uint32 // other models: the right factors of a column, a pattern for each k
+	// Model fma has values.
+	left []float32 // by k
+	byK  []float32 // the right factors of k, one for each column
+
+	// Other models have patterns.
+	leftRow []uint32   // by k
+	columns [][]uint32 // the right factors of a column, by k
 }
 
 func newProducts(m def.Model, d num.DType, length, cols int) *products {
-	p := &products{model: m, dtype: d, length: length, cols: cols, left: make([]uint32, length)}
+	p := &products{model: m, dtype: d, length: length, cols: cols}
 	if p.isChain() {
-		p.byK = make([]float32, length*cols)
+		p.left, p.byK = make([]float32, length), make([]float32, length*cols)
 		return p
 	}
 	p.columns = make([][]uint32, cols)
@@ -228,6 +233,17 @@ func newProducts(m def.Model, d num.DType, length, cols int) *products {
 
 // isChain reports whether every product is added by itself, with one rounding.
 func (p *products) isChain() bool { return p.model.Inner() == def.FMAChain }
+
+// setLeft sets the left factors, which must not change until they have been used.
+func (p *products) setLeft(patterns []uint32) {
+	if !p.isChain() {
+		p.leftRow = patterns
+		return
+	}
+	for k, pattern := range patterns {
+		p.left[k] = num.Widen(p.dtype, pattern)
+	}
+}
 
 func (p *products) setRight(k, c int, pattern uint32) {
 	if p.isChain() {
@@ -283,19 +299,22 @@ func add(x, y []float32) {
 func (p *products) chain(first, end int, sums []float32) {
 	if p.isChain() {
 		for k := first; k < end; k++ {
-			left, right := num.Widen(p.dtype, p.left[k]), p.byK[k*p.cols:][:p.cols]
-			if p.dtype == num.F16 || p.dtype.IsFP8() { // their products are binary32: adding them is the only rounding
+			left, right := p.left[k], p.byK[k*p.cols:][:p.cols]
+			switch {
+			case p.dtype == num.F16 || p.dtype.IsFP8(): // their products are binary32: adding them is the only rounding
 				for c, y := range right {
 					sums[c] += float32(left * y)
 				}
-				continue
+			case p.dtype == num.BF16:
+				num.AddShortProducts(sums, left, right)
+			default:
+				num.AddProducts(sums, left, right)
 			}
-			num.AddProducts(sums, left, right)
 		}
 		return
 	}
 	steps := p.model.MMA()
 	for c, right := range p.columns {
-		sums[c] = steps.Dot(p.dtype, p.left[first:end], right[first:end], sums[c])
+		sums[c] = steps.Dot(p.dtype, p.leftRow[first:end], right[first:end], sums[c])
 	}
 }

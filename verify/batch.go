@@ -76,15 +76,15 @@ func (x *trialRun) inCompany(letter string, tier evidence.TierName) (compared in
 	for _, company := range []struct {
 		what  string
 		stays func(i int) bool
-		fill  func(d num.DType, r, c int) uint64
+		value func(r, c int) float32
 	}{
-		{"with NaN in every other " + letter, isOdd, func(d num.DType, _, _ int) uint64 { return num.Stored(d, float32(math.NaN())) }},
-		{"with infinities in every other " + letter, func(i int) bool { return !isOdd(i) }, func(d num.DType, r, c int) uint64 {
-			return num.Stored(d, float32(math.Inf(1-(r+c)%2*2)))
+		{"with NaN in every other " + letter, isOdd, func(_, _ int) float32 { return float32(math.NaN()) }},
+		{"with infinities in every other " + letter, func(i int) bool { return !isOdd(i) }, func(r, c int) float32 {
+			return float32(math.Inf(1 - (r+c)%2*2))
 		}},
 		{fmt.Sprintf("with other values in all %s but %v", letter, edges), func(i int) bool { return slices.Contains(edges, i) }, nil},
 	} {
-		m, f, err := x.amongOthers(letter, tier, others, company.what, company.stays, company.fill)
+		m, f, err := x.amongOthers(letter, tier, others, company.what, company.stays, company.value)
 		if compared += m; f != nil || err != nil {
 			return compared, f, err
 		}
@@ -111,46 +111,56 @@ func firstRows(n int) []int {
 	return rows
 }
 
-// amongOthers runs the case with the values of other rows replaced: indices by those of
-// another case, other values by fill, or by those of the other case if it is nil.
-func (x *trialRun) amongOthers(letter string, tier evidence.TierName, others *loaded, what string, stays func(i int) bool, fill func(d num.DType, r, c int) uint64) (int64, *finding, error) {
-	t := x.l.target
-	d := t.Definition
+// amongOthers runs the case with the values of other rows replaced: integers by those of
+// another case, other values by value, which repeats after two rows, or by those of the other
+// case if it is nil.
+func (x *trialRun) amongOthers(letter string, tier evidence.TierName, others *loaded, what string, stays func(i int) bool, value func(r, c int) float32) (int64, *finding, error) {
+	d := x.l.target.Definition
 	l := x.l.as(x.c)
 	for i := range d.Operands {
 		o, a := &d.Operands[i], l.array(i)
 		if !o.IsIn || !slices.Contains(o.Dims, letter) {
 			continue
 		}
-		axis, other := axisAlong(o, a, letter), others.array(i)
-		trial.Copy(a, x.l.array(i))
+		other := others.array(i)
+		if value != nil && !o.IsInt() {
+			other = num.NewArray(a.DType, min(a.Rows, 2), a.Cols)
+			trial.Fill(other, value)
+		}
+		axis := axisAlong(o, a, letter)
 		for r := range a.Rows {
-			isWhole := !axis.isColumn
-			if isWhole && stays(axis.index(r, 0)) {
-				continue
-			}
-			isOther := fill == nil || o.IsInt()
-			if isWhole && isOther {
-				copy(a.Row(r), other.Row(r))
-				continue
-			}
-			for c := range a.Cols {
-				switch {
-				case stays(axis.index(r, c)):
-				case isOther:
-					a.SetBits64(r, c, other.Bits64(r, c))
-				default:
-					a.SetBits64(r, c, fill(a.DType, r, c))
+			from := r % other.Rows
+			switch {
+			case axis.isColumn:
+				for c := range a.Cols {
+					if !stays(c) {
+						a.SetBits64(r, c, other.Bits64(from, c))
+					}
 				}
+			case !stays(axis.index(r, 0)):
+				copy(a.Row(r), other.Row(from))
 			}
 		}
 	}
 	axes := axesAlong(d, x.base.operands, letter)
-	return x.again(l, tier, what, func(i, r, c int) (uint64, bool) {
-		if axes[i].use == def.WholeBatch || !stays(axes[i].index(r, c)) {
-			return 0, false
-		}
-		return x.base.operands[i].Bits64(r, c), true
+	isExpected := func(i, r, c int) bool { return axes[i].use != def.WholeBatch && stays(axes[i].index(r, c)) }
+	same := x.same()
+	return x.again(l, tier, what, expectation{
+		at: func(i, r, c int) (uint64, bool) {
+			if !isExpected(i, r, c) {
+				return 0, false
+			}
+			return same.at(i, r, c)
+		},
+		row: func(i, r int) ([]byte, bool) {
+			if axes[i].isColumn {
+				return nil, false
+			}
+			if !isExpected(i, r, 0) {
+				return nil, true
+			}
+			return same.row(i, r)
+		},
 	})
 }
 
@@ -167,11 +177,25 @@ func (x *trialRun) without(letter string, rows []int) (int64, *finding, error) {
 		what = fmt.Sprintf("with the first %d %s alone", len(rows), letter)
 	}
 	to, of := axesAlong(d, l.inputs(), letter), axesAlong(d, x.base.operands, letter)
-	return x.again(l, evidence.Relations, what, func(i, r, c int) (uint64, bool) {
-		if of[i].use == def.WholeBatch || of[i].use == def.OwnPlace && isMoved {
-			return 0, false
-		}
-		return x.base.operands[i].Bits64(of[i].place(to[i], rows[to[i].index(r, c)], r, c)), true
+	isExpected := func(i int) bool { return of[i].use != def.WholeBatch && (of[i].use != def.OwnPlace || !isMoved) }
+	place := func(i, r, c int) (row, col int) { return of[i].place(to[i], rows[to[i].index(r, c)], r, c) }
+	return x.again(l, evidence.Relations, what, expectation{
+		at: func(i, r, c int) (uint64, bool) {
+			if !isExpected(i) {
+				return 0, false
+			}
+			return x.base.operands[i].Bits64(place(i, r, c)), true
+		},
+		row: func(i, r int) ([]byte, bool) {
+			if !isExpected(i) {
+				return nil, true
+			}
+			if of[i].isColumn {
+				return nil, false
+			}
+			row, _ := place(i, r, 0)
+			return x.base.operands[i].Row(row), true
+		},
 	})
 }
 

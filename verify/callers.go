@@ -115,7 +115,7 @@ func sharing(a, b int) func(*trialRun) (int64, *finding, error) {
 			if sum.add(x.judged(apart, out, evidence.Relations, "with the same values in "+d.Operands[a].Name+" and "+d.Operands[b].Name)) {
 				break
 			}
-			same := func(i, r, c int) (uint64, bool) { return out.operands[i].Bits64(r, c), true }
+			same := outputsOf(out)
 			if sum.add(x.again(shared, evidence.Relations, what, same)) {
 				break
 			}
@@ -160,7 +160,7 @@ func changedLate(x *trialRun) (int64, *finding, error) {
 			return sum.add(0, nil, err)
 		}
 		if what == "" {
-			return sum.add(compare(l, out, evidence.Invariance, "run again after an element had changed", x.same))
+			return sum.add(compare(l, out, evidence.Invariance, "run again after an element had changed", x.same()))
 		}
 		return sum.add(x.judged(l, out, evidence.Invariance, what))
 	}
@@ -289,7 +289,7 @@ func asScratch(x *trialRun) (int64, *finding, error) {
 				var n int64
 				var f *finding
 				if err == nil {
-					n, f, err = compare(inputs[i], out, evidence.Invariance, fmt.Sprintf("launched %d at once on the same inputs", callers), x.same)
+					n, f, err = compare(inputs[i], out, evidence.Invariance, fmt.Sprintf("launched %d at once on the same inputs", callers), x.same())
 				}
 				mu.Lock()
 				isOver := sum.f != nil || sum.err != nil || sum.add(n, f, err)
@@ -331,7 +331,7 @@ func (x *trialRun) watched() (int64, *finding, error) {
 	if breach != nil && out.breach == nil {
 		return 0, &finding{Tier: evidence.Structure, Operand: breach.Operand, Row: -1, Message: breach.String()}, nil
 	}
-	return compare(x.l, out, evidence.Invariance, "with inputs in memory that is watched", x.same)
+	return compare(x.l, out, evidence.Invariance, "with inputs in memory that is watched", x.same())
 }
 
 // placeBeside is place with the inputs of another caller.
@@ -411,9 +411,9 @@ func cancelled(x *trialRun) (int64, *finding, error) {
 		case err != nil:
 			return sum.compared, nil, err
 		case out.err == nil:
-			sum.add(compare(x.l, out, evidence.Invariance, what+", without an error", x.same))
+			sum.add(compare(x.l, out, evidence.Invariance, what+", without an error", x.same()))
 		case out.breach != nil:
-			sum.add(compare(x.l, out, evidence.Invariance, what, x.same))
+			sum.add(compare(x.l, out, evidence.Invariance, what, x.same()))
 		}
 		if sum.f != nil {
 			break
@@ -421,7 +421,7 @@ func cancelled(x *trialRun) (int64, *finding, error) {
 		if out, err = p.run(other, x.s.o.deadline(), 1); err != nil {
 			return sum.compared, nil, fmt.Errorf("after a launch %s: %w", what, err)
 		}
-		if sum.add(compare(other, out, evidence.Invariance, "after a launch "+what, func(i, r, c int) (uint64, bool) { return expected.operands[i].Bits64(r, c), true })) {
+		if sum.add(compare(other, out, evidence.Invariance, "after a launch "+what, outputsOf(expected))) {
 			break
 		}
 	}

@@ -47,7 +47,7 @@ func (t *Target) cases(o *Options) []*Case {
 	if d := t.Definition; o.Level == Quick && d.Kind == def.KindContraction && (d.HasAxes() || d.Accumulate) {
 		// What is computed in a matrix is known from the product without axes and old values.
 		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 80, 1
-		l.p.area = 1 << 10
+		l.p.area, l.p.macs = 1<<10, 1<<19
 		if d.HasAxes() && d.Accumulate { // and this from products with either
 			l.p.random, l.p.drawn = 30, 50
 		}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"sync"
@@ -141,7 +142,7 @@ func independent(d *def.Definition) []string {
 
 // again runs the kernel on other inputs and compares its outputs with those expected from
 // the base run.
-func (x *trialRun) again(l *loaded, tier evidence.TierName, what string, expect func(operand, r, c int) (bits uint64, ok bool)) (int64, *finding, error) {
+func (x *trialRun) again(l *loaded, tier evidence.TierName, what string, expect expectation) (int64, *finding, error) {
 	out, err := x.s.bench.run(l, x.s.o.deadline(), 0)
 	if err != nil {
 		return 0, nil, err
@@ -149,9 +150,26 @@ func (x *trialRun) again(l *loaded, tier evidence.TierName, what string, expect 
 	return compare(l, out, tier, what, expect)
 }
 
-// compare compares a run's outputs with the expected ones; ok is false where nothing is
-// expected.
-func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expect func(operand, r, c int) (uint64, bool)) (int64, *finding, error) {
+// expectation is what the outputs of a run should be.
+type expectation struct {
+	// at returns the pattern of an element; ok is false where nothing is expected.
+	at func(operand, r, c int) (pattern uint64, ok bool)
+
+	// row returns a whole row as it is stored, nil if nothing is expected of it; ok is false
+	// if its elements have to be asked for one by one. row may be nil.
+	row func(operand, r int) (stored []byte, ok bool)
+}
+
+// outputsOf expects the outputs of another run.
+func outputsOf(out *outcome) expectation {
+	return expectation{
+		at:  func(i, r, c int) (uint64, bool) { return out.operands[i].Bits64(r, c), true },
+		row: func(i, r int) ([]byte, bool) { return out.operands[i].Row(r), true },
+	}
+}
+
+// compare compares a run's outputs with the expected ones.
+func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expect expectation) (int64, *finding, error) {
 	if out.breach != nil {
 		f := *out.breach
 		f.Message = what + ": " + f.Message
@@ -166,8 +184,18 @@ func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expec
 		}
 		got := out.operands[i]
 		for r := range got.Rows {
+			if expect.row != nil {
+				want, ok := expect.row(i, r)
+				if ok && want == nil {
+					continue
+				}
+				if ok && bytes.Equal(got.Row(r), want) {
+					n += int64(got.Cols)
+					continue
+				}
+			}
 			for c := range got.Cols {
-				want, ok := expect(i, r, c)
+				want, ok := expect.at(i, r, c)
 				if !ok {
 					continue
 				}
@@ -176,7 +204,7 @@ func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expec
 					f := &finding{Tier: tier, Operand: i, Row: r, Col: c, Got: x, Want: want, WantTo: want, Message: what}
 					f.show(d, got, "got", func(c int) uint64 { return got.Bits64(r, c) })
 					f.show(d, got, "want", func(c int) uint64 {
-						if want, ok := expect(i, r, c); ok {
+						if want, ok := expect.at(i, r, c); ok {
 							return want
 						}
 						return got.Bits64(r, c)
@@ -189,8 +217,8 @@ func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expec
 	return n, nil, nil
 }
 
-// same returns the base run's outputs.
-func (x *trialRun) same(i, r, c int) (uint64, bool) { return x.base.operands[i].Bits64(r, c), true }
+// same expects the base run's outputs.
+func (x *trialRun) same() expectation { return outputsOf(x.base) }
 
 // scaled multiplies inputs by powers of two. An input that would leave the normal
 // numbers is 1 instead, before and after; results are compared where they are normal.
@@ -225,13 +253,13 @@ func scaled(s op.Scaling, k int) func(*trialRun) (int64, *finding, error) {
 			return 0, nil, err
 		}
 		what := fmt.Sprintf("with inputs scaled as %s by 2^%d", s.Name, k)
-		return x.again(l, evidence.Relations, what, func(i, r, c int) (uint64, bool) {
+		return x.again(l, evidence.Relations, what, expectation{at: func(i, r, c int) (uint64, bool) {
 			name := d.Operands[i].Name
 			if d.Operands[i].IsInt() {
 				return base.operands[i].Bits64(r, c), s.Outputs[name] == 0 && !slices.Contains(s.Negated, name)
 			}
 			return scaleBits(base.operands[i], r, c, s.Outputs[name]*k, slices.Contains(s.Negated, name))
-		})
+		}})
 	}
 }
 
@@ -267,10 +295,10 @@ func reversed(letter string) func(*trialRun) (int64, *finding, error) {
 		for i, a := range l.inputs() {
 			turn(a, x.l.array(i), &t.Definition.Operands[i], letter)
 		}
-		return x.again(l, evidence.Relations, "with "+letter+" in reverse order", func(i, r, c int) (uint64, bool) {
+		return x.again(l, evidence.Relations, "with "+letter+" in reverse order", expectation{at: func(i, r, c int) (uint64, bool) {
 			r, c = mirror(x.base.operands[i], &t.Definition.Operands[i], letter, r, c)
 			return x.base.operands[i].Bits64(r, c), true
-		})
+		}})
 	}
 }
 
@@ -317,10 +345,10 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 				copyMoved(&t.Definition.Operands[i], a, x.l.array(i), begin)
 			}
 			what := fmt.Sprintf("with %s %d to %d alone", letter, part[0], part[0]+part[1])
-			m, f, err := x.again(l, evidence.Relations, what, func(i, r, c int) (uint64, bool) {
+			m, f, err := x.again(l, evidence.Relations, what, expectation{at: func(i, r, c int) (uint64, bool) {
 				row, col, ok := moved(&t.Definition.Operands[i], l.array(i), x.base.operands[i], begin, r, c)
 				return x.base.operands[i].Bits64(row, col), ok
-			})
+			}})
 			if compared += m; f != nil || err != nil {
 				return compared, f, err
 			}
@@ -345,9 +373,9 @@ func padded(x *trialRun) (int64, *finding, error) {
 	for i, a := range l.inputs() {
 		copyMoved(&t.Definition.Operands[i], a, x.l.array(i), nil)
 	}
-	return x.again(l, evidence.Relations, "with "+letter+" padded by zeros", func(i, r, c int) (uint64, bool) {
+	return x.again(l, evidence.Relations, "with "+letter+" padded by zeros", expectation{at: func(i, r, c int) (uint64, bool) {
 		return x.base.operands[i].Bits64(r, c), x.base.operands[i].At(r, c) != 0
-	})
+	}})
 }
 
 // transposed computes (A·B)ᵀ as Bᵀ·Aᵀ.
@@ -374,10 +402,10 @@ func transposed(x *trialRun) (int64, *finding, error) {
 	if d.Accumulate {
 		copyTransposed(now[2], old[2], true)
 	}
-	return x.again(l, evidence.Relations, "transposed", func(i, r, c int) (uint64, bool) {
+	return x.again(l, evidence.Relations, "transposed", expectation{at: func(i, r, c int) (uint64, bool) {
 		r, c = transposedPlace(l.array(i), x.base.operands[i], r, c)
 		return x.base.operands[i].Bits64(r, c), true
-	})
+	}})
 }
 
 func copyTransposed(dst, src num.Array, isTransposed bool) {
@@ -399,7 +427,7 @@ func inPlace(out, in string) func(*trialRun) (int64, *finding, error) {
 		}
 		c := x.c.clone()
 		c.InPlace = out + "=" + in
-		return x.again(x.l.as(c), evidence.Relations, "with "+out+" in the place of "+in, x.same)
+		return x.again(x.l.as(c), evidence.Relations, "with "+out+" in the place of "+in, x.same())
 	}
 }
 
@@ -441,9 +469,7 @@ func (x *trialRun) repeat(times int) (int64, *finding, error) {
 		if err != nil {
 			return compared, nil, err
 		}
-		m, f, err := compare(l, out, evidence.Invariance, fmt.Sprintf("run again, time %d", n), func(i, r, c int) (uint64, bool) {
-			return want.operands[i].Bits64(r, c), true
-		})
+		m, f, err := compare(l, out, evidence.Invariance, fmt.Sprintf("run again, time %d", n), outputsOf(want))
 		if compared += m; f != nil || err != nil {
 			return compared, f, err
 		}
@@ -461,7 +487,7 @@ func laidOut(x *trialRun) (int64, *finding, error) {
 		if c.Uneven > 0 {
 			what += " of every other operand"
 		}
-		m, f, err := x.again(x.l.as(c), evidence.Invariance, what, x.same)
+		m, f, err := x.again(x.l.as(c), evidence.Invariance, what, x.same())
 		if compared += m; f != nil || err != nil {
 			return compared, f, err
 		}
@@ -484,7 +510,7 @@ func byWorkers(x *trialRun) (int64, *finding, error) {
 		if err != nil {
 			return compared, nil, err
 		}
-		m, f, err := compare(x.l, out, evidence.Invariance, fmt.Sprintf("with %d workers", workers), x.same)
+		m, f, err := compare(x.l, out, evidence.Invariance, fmt.Sprintf("with %d workers", workers), x.same())
 		if compared += m; f != nil || err != nil {
 			return compared, f, err
 		}
@@ -525,9 +551,7 @@ func concurrent(x *trialRun) (int64, *finding, error) {
 					mu.Unlock()
 					return
 				}
-				n, f, _ := compare(inputs[i], out, evidence.Invariance, fmt.Sprintf("launched %d at once", callers), func(k, r, c int) (uint64, bool) {
-					return alone[i].operands[k].Bits64(r, c), true
-				})
+				n, f, _ := compare(inputs[i], out, evidence.Invariance, fmt.Sprintf("launched %d at once", callers), outputsOf(alone[i]))
 				mu.Lock()
 				if compared += n; first == nil && f != nil {
 					first = f

@@ -160,7 +160,13 @@ func (l *lister) longSizes(g *gen.Generator) []Size {
 	few := 1 + g.Below(3)
 	switch d.Kind {
 	case def.KindContraction:
-		return l.shape(few, n, 4-few)
+		sizes := l.shape(few, n, 4-few)
+		for i, s := range sizes { // of many matrices, one is as long as the next
+			if !slices.Contains(l.matrix(), s.Letter) {
+				sizes[i].N = min(s.N, 1+i%2)
+			}
+		}
+		return sizes
 	case def.KindScatterAdd:
 		return l.shape(n, few, 4-few)
 	case def.KindGather:

@@ -21,7 +21,7 @@ const freshCheck = "fresh"
 // has seen.
 func fresh(x *trialRun) (int64, *finding, error) {
 	x.s.bench.trial.Renew()
-	return x.again(x.l, evidence.Invariance, "in a fresh process", x.same)
+	return x.again(x.l, evidence.Invariance, "in a fresh process", x.same())
 }
 
 // noOutput returns the finding that what the kernel returned is no output.

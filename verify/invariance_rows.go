@@ -418,9 +418,9 @@ func shifted(letter string) func(*trialRun) (int64, *finding, error) {
 			if err != nil {
 				return sum.compared, nil, err
 			}
-			m, f, err := compare(l, out, evidence.Invariance, what, func(i, r, c int) (uint64, bool) {
+			m, f, err := compare(l, out, evidence.Invariance, what, expectation{at: func(i, r, c int) (uint64, bool) {
 				return x.base.operands[i].Bits64(rotated(x.base.operands[i], &d.Operands[i], letter, shift, r, c)), true
-			})
+			}})
 			if f != nil && f.Row >= 0 {
 				f.Row, f.Col = rotated(x.base.operands[f.Operand], &d.Operands[f.Operand], letter, shift, f.Row, f.Col)
 				f.Near = nil

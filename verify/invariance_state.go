@@ -36,7 +36,7 @@ func surrounded(x *trialRun) (int64, *finding, error) {
 					return sum.compared, nil, err
 				}
 				what := fmt.Sprintf("with other memory around it: guards=%s, outputs filled with pattern %d before", guards, poison)
-				if sum.add(compare(l, out, evidence.Invariance, what, x.same)) {
+				if sum.add(compare(l, out, evidence.Invariance, what, x.same())) {
 					return sum.compared, sum.f, sum.err
 				}
 			}
@@ -59,7 +59,7 @@ func betweenOthers(x *trialRun) (int64, *finding, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if sum.add(compare(x.l, out, evidence.Invariance, "as the first call of a kernel compiled afresh", x.same)) {
+	if sum.add(compare(x.l, out, evidence.Invariance, "as the first call of a kernel compiled afresh", x.same())) {
 		return sum.compared, sum.f, sum.err
 	}
 	for _, other := range x.others() {
@@ -70,7 +70,7 @@ func betweenOthers(x *trialRun) (int64, *finding, error) {
 		if err != nil {
 			return sum.compared, nil, fmt.Errorf("%s: %w", other.what, err)
 		}
-		if sum.add(x.again(x.l, evidence.Invariance, "after a call "+other.what, x.same)) {
+		if sum.add(x.again(x.l, evidence.Invariance, "after a call "+other.what, x.same())) {
 			break
 		}
 	}
@@ -139,7 +139,7 @@ func onQueues(x *trialRun) (int64, *finding, error) {
 		var n int64
 		var f *finding
 		if err == nil {
-			n, f, err = compare(l, out, evidence.Invariance, what, x.same)
+			n, f, err = compare(l, out, evidence.Invariance, what, x.same())
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -180,7 +180,7 @@ func asVariants(x *trialRun) (int64, *finding, error) {
 		if err != nil {
 			return sum.compared, nil, fmt.Errorf("%s: %w", v.Name, err)
 		}
-		if sum.add(compare(x.l, out, evidence.Invariance, v.Name, x.same)) {
+		if sum.add(compare(x.l, out, evidence.Invariance, v.Name, x.same())) {
 			break
 		}
 	}

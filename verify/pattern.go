@@ -553,6 +553,10 @@ func (t *Target) fillFloats(c *Case, seed uint64, o *def.Operand, a num.Array, v
 		}
 		return all
 	})
+	if row, ok := a.AsRow(); ok && all != nil {
+		row.SetFloats(0, all)
+		return
+	}
 	row := make([]float32, a.Cols)
 	for r := range a.Rows {
 		if all != nil {

@@ -59,7 +59,7 @@ func (x *trialRun) runOnResults() (int64, *finding, error) {
 		if err != nil {
 			return sum.compared, nil, err
 		}
-		if sum.add(compare(x.l, out, evidence.Invariance, "run again "+part.what, x.same)) {
+		if sum.add(compare(x.l, out, evidence.Invariance, "run again "+part.what, x.same())) {
 			break
 		}
 	}

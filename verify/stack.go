@@ -171,9 +171,9 @@ func repeatedMatrices(operand int) func(*trialRun) (int64, *finding, error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		return x.again(shared, evidence.Relations, "with one matrix of "+o.Name+" for all", func(i, r, c int) (uint64, bool) {
+		return x.again(shared, evidence.Relations, "with one matrix of "+o.Name+" for all", expectation{at: func(i, r, c int) (uint64, bool) {
 			return base.operands[i].Bits64(r, c), true
-		})
+		}})
 	}
 }
 
