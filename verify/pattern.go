@@ -311,15 +311,17 @@ func specialPairs(d *def.Definition, c *Case, operands []num.Array) {
 	if len(pairs) == 0 && len(inputs) > 0 {
 		pairs = [][2]int{{inputs[0], inputs[0]}}
 	}
+	n := len(extremes)
 	for k, pair := range pairs {
 		for side, i := range pair {
 			a := operands[i]
 			from, _ := c.origin(&d.Operands[i])
-			for e := range a.Rows * a.Cols {
-				n := e + from*a.Cols
-				value := [2]int{n / len(extremes) % len(extremes), n % len(extremes)}[side]
-				if n/(len(extremes)*len(extremes))%len(pairs) == k {
-					a.Set(e/a.Cols, e%a.Cols, extremes[value])
+			first := from * a.Cols // the place of the first element, of all that there are
+			end := first + a.Rows*a.Cols
+			for turn := k * n * n; turn < end; turn += len(pairs) * n * n { // n * n elements are of this pair
+				for at := max(turn, first); at < min(turn+n*n, end); at++ {
+					value := [2]int{at / n % n, at % n}[side]
+					a.Set((at-first)/a.Cols, (at-first)%a.Cols, extremes[value])
 				}
 			}
 		}
