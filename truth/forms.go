@@ -64,18 +64,24 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 // which makes NaN against an infinity.
 func formOfScaled(scales []float64, p products) form {
 	high, low, product := 0, 0, 1.0
-	one, hasInfinite := form{isOne: true}, false
+	one, hasInfinite, finite := form{isOne: true}, false, 1.0
 	for _, scale := range scales {
 		one.isOne = one.isOne && !math.IsInf(scale, 0) && scale == scale
-		hasInfinite = hasInfinite || math.IsInf(scale, 0)
+		if math.IsInf(scale, 0) {
+			hasInfinite = true
+		} else {
+			finite *= math.Abs(scale)
+		}
 		high, low, product = high+max(0, exponent(scale)), low+min(0, exponent(scale)), product*math.Abs(scale)
 	}
 	sum, abs, highest, lowest := 0.0, 0.0, 0, 0 // the last two of the factors of one product
+	sizes := 0.0                                // of the factors
 	for i := range p.a {
 		up, down := 0, 0
 		for _, factor := range []float64{p.a[i], p.b[i]} {
 			if factor != 0 && math.Abs(factor) <= math.MaxFloat64 {
 				up, down = up+max(0, exponent(factor)), down+min(0, exponent(factor))
+				sizes += math.Abs(factor)
 			}
 		}
 		highest, lowest = max(highest, up), min(lowest, down)
@@ -84,7 +90,9 @@ func formOfScaled(scales []float64, p products) form {
 			abs += math.Abs(product)
 		}
 	}
-	one.isEither = hasInfinite && math.Abs(sum) <= gamma(4*len(p.a)+4)*abs+float64(len(p.a))*0x1p-149
+	n := len(p.a)
+	lost := 0x1p-149 * (float64(n)*(1+finite) + sizes) // products that underflow, and factors that do when they are scaled
+	one.isEither = hasInfinite && finite*math.Abs(sum) <= finite*gamma(4*n+4)*abs+lost
 	one.mayOverflow = high+max(highest, exponent(abs)) > 127
 	one.isOne = one.isOne && !one.mayOverflow && low+lowest >= -126 && product >= 0x1p-126 && product <= math.MaxFloat32
 	return one

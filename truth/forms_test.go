@@ -26,6 +26,8 @@ func TestFormsOfScaledProducts(t *testing.T) {
 		{"a tiny scale against a large one", []float64{0x1p-120, 0x1p60}, []float64{0x1p-14, 1}, []float64{inf, 1}, false, false, false},
 		{"an infinite scale", []float64{inf, 1}, []float64{1}, []float64{1}, false, false, false},
 		{"an infinite scale of a sum that cancels", []float64{inf, 1}, []float64{1, 1}, []float64{1, -1 - 0x1p-23}, false, false, true},
+		{"an infinite scale and one that makes factors subnormal", []float64{inf, 0x1p-149}, []float64{2, -1.25}, []float64{-0.5, 0.375}, false, false, true},
+		{"an infinite scale and a small one", []float64{0x1p-100, inf}, []float64{2, -1.25}, []float64{-0.5, 0.375}, false, false, false},
 		{"a large product of scales", []float64{0x1p70, 0x1p70}, []float64{1}, []float64{1}, false, true, false},
 	} {
 		if got := formOfScaled(c.scales, products{a: c.a, b: c.b}); got.isOne != c.isOne || got.mayOverflow != c.mayOverflow || got.isEither != c.isEither {

@@ -316,7 +316,11 @@ func (l *lister) slices() {
 			c.Sizes = l.shape(few(), n, n)
 		}
 		begin := 64 << g.Below(8)
-		c.Gap = [...]int{n, 2 * n, 3 * n, (n/begin+1)*begin - n, begin}[i%5]
+		width := n
+		if i/5%2 == 1 { // that of a product's other operands
+			width = c.Sizes[len(c.Sizes)-1].N
+		}
+		c.Gap = [...]int{n, 2 * n, 3 * n, (width/begin+1)*begin - width, begin}[i%5]
 		l.add(c)
 	}
 }

@@ -120,6 +120,23 @@ func TestShapesDependOnTheSeed(t *testing.T) {
 	}
 }
 
+// TestAlignedRows: whatever the seed, at level quick the rows of each operand of a product begin
+// at multiples of 64 elements in some case, with a gap between them.
+func TestAlignedRows(t *testing.T) {
+	x := target(gemm.ForwardDefinition, num.F32, bitwise(honest))
+	for seed := range uint64(20) {
+		isAligned := map[string]bool{}
+		for _, c := range verify.CasesUnder(x, verify.Options{Level: verify.Quick, Seed: seed}) {
+			for _, s := range c.Sizes {
+				isAligned[s.Letter] = isAligned[s.Letter] || c.Gap > 0 && c.Uneven == 0 && (s.N+c.Gap)%64 == 0
+			}
+		}
+		if !isAligned["K"] || !isAligned["N"] { // rows of A, of B and C
+			t.Errorf("seed %d: rows of length K begin at multiples of 64: %v, of length N: %v", seed, isAligned["K"], isAligned["N"])
+		}
+	}
+}
+
 // TestLongAxes: at level quick every pattern meets an axis of at least 4096, whatever the
 // seed, and where a definition sums over rows or terms, some such sum is long.
 func TestLongAxes(t *testing.T) {
