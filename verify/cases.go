@@ -25,6 +25,7 @@ type plan struct {
 	params   int   // variations of the parameters
 	pairs    bool  // axes that are long together
 	macs     int64 // multiply-adds of one contraction, at most
+	factors  int64 // of a product of a model's shape, at most
 	large    int64 // outputs of one large case
 	every    bool  // every pattern of the first input's format, if it has 16 bits
 	all      bool  // every pattern of 32 bits, every pair of 16
@@ -35,10 +36,10 @@ type plan struct {
 }
 
 var plans = [...]plan{
-	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 8, area: 128, accuracy: 0, checks: 1, macs: 1 << 17, params: 4, endurance: 40, reruns: 20},
-	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 50, drawn: 100, area: 1 << 12, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24}},
-	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, reruns: 1000, far: []int{24, 31, 32}},
-	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, reruns: 10_000, far: []int{24, 31, 32}},
+	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 8, area: 128, accuracy: 0, checks: 1, macs: 1 << 17, factors: 1 << 13, params: 4, endurance: 40, reruns: 20},
+	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 50, drawn: 100, area: 1 << 12, accuracy: 1 << 16, checks: 2, macs: 1 << 21, factors: 200_000, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24}},
+	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, checks: 4, macs: 1 << 26, factors: 1 << 23, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, reruns: 1000, far: []int{24, 31, 32}},
+	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, checks: 8, macs: 1 << 30, factors: 1 << 27, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, reruns: 10_000, far: []int{24, 31, 32}},
 }
 
 // cases lists the cases of a verification.
@@ -47,7 +48,7 @@ func (t *Target) cases(o *Options) []*Case {
 	if d := t.Definition; o.Level == Quick && d.Kind == def.KindContraction && (d.HasAxes() || d.Accumulate) {
 		// What is computed in a matrix is known from the product without axes and old values.
 		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 80, 1
-		l.p.area, l.p.macs = 1<<10, 1<<19
+		l.p.area, l.p.factors = 1<<10, 1<<16
 		if d.HasAxes() && d.Accumulate { // and this from products with either
 			l.p.random, l.p.drawn = 30, 50
 		}

@@ -256,7 +256,7 @@ func (l *lister) models() {
 	fits := func(room int64, width int) int { return max(1, int(room)/width) } // how many rows of a width
 	switch d.Kind {
 	case def.KindContraction:
-		room := min(l.p.macs/8, 4*most)
+		room := l.p.factors
 		for _, h := range slices.Concat(hidden, vocabularies) {
 			others := min(h, fits(room, h))
 			add(1, h, others)
