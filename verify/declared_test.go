@@ -87,8 +87,9 @@ func TestDeclaredRoundingIsNoBias(t *testing.T) {
 	}
 }
 
-// TestDeclaredUnderflow: what is rounded to f16, or flushed, may become zero, and NaN times an
-// infinity. A kernel that declares neither is wrong there.
+// TestDeclaredUnderflow checks that a value inside a kernel may underflow to zero, so that its
+// product with an infinity is NaN, if the kernel declares that it rounds the value to f16 or
+// flushes subnormals, and not otherwise.
 func TestDeclaredUnderflow(t *testing.T) {
 	t.Parallel()
 	d := swiglu(t)
@@ -131,9 +132,9 @@ func TestDeclaredUnderflow(t *testing.T) {
 	}
 }
 
-// TestTensorCores: a product on tensor cores, which truncate, is right under a profile of kernels
-// that run there. A product whose sums are cut to 16 bits is not, nor is one on tensor cores for
-// somebody who says nothing.
+// TestTensorCores checks that matrix products on tensor cores, which truncate sums, are accepted
+// under profiles of kernels that use tensor cores and rejected without a profile. Products whose
+// sums are truncated to far fewer bits are rejected under such a profile, too.
 func TestTensorCores(t *testing.T) {
 	t.Parallel()
 	d := gemm.ForwardDefinition
@@ -167,7 +168,7 @@ func TestTensorCores(t *testing.T) {
 	}
 }
 
-// swiglu is a definition with a value that has a name.
+// swiglu returns a definition with a named value, activation.
 func swiglu(t *testing.T) *def.Definition {
 	t.Helper()
 	d, err := def.Parse(`tokitai-def 1
