@@ -8,8 +8,8 @@ import (
 	"tokitai/num"
 )
 
-// TestFormsOfScaledProducts: scales that are multiplied into factors may overflow there, or
-// vanish, although the sum times the scales does neither.
+// TestFormsOfScaledProducts checks products that overflow or underflow if scales are multiplied into
+// the factors, although the sum times the scales does neither.
 func TestFormsOfScaledProducts(t *testing.T) {
 	inf := math.Inf(1)
 	for _, c := range []struct {
@@ -34,8 +34,8 @@ func TestFormsOfScaledProducts(t *testing.T) {
 	}
 }
 
-// TestInfinityOfEitherSign: an infinity is of either sign where it is multiplied by a number
-// whose sign rounding errors decide, and only there.
+// TestInfinityOfEitherSign checks that an infinity may have either sign only if it is multiplied by
+// a number whose sign depends on rounding errors.
 func TestInfinityOfEitherSign(t *testing.T) {
 	d := def.Must(def.Rowwise("test.normalise", func(b *def.Builder) {
 		x, gamma := b.In("x"), b.InCol("gamma", def.Like("x"))

@@ -18,8 +18,8 @@ import (
 	"tokitai/verify"
 )
 
-// What a report says was declared can be declared: the text is read, written back the same, and
-// means the same errors of functions.
+// TestDeclaredIsReadable checks that the declaration in a report parses, prints the same, and gives
+// the same errors of functions.
 func TestDeclaredIsReadable(t *testing.T) {
 	orders := []def.Order{{}, def.Sequential, {Kind: def.Lanes, Width: 16}, {Kind: def.Chunks, Width: 32}, {Kind: def.Pairwise}, {Kind: def.Height, Width: 40}}
 	for n, o := range all.Operations {
@@ -56,9 +56,9 @@ func TestDeclaredIsReadable(t *testing.T) {
 	}
 }
 
-// TestDeclaredRoundingIsNoBias: a value that is rounded to bf16 before it is used puts outputs a
-// step off more often than the result's own rounding does, to both sides. Rounded toward zero, it
-// is biased.
+// TestDeclaredRoundingIsNoBias checks that a declared rounding of a value to bf16, which moves
+// outputs by a step to both sides more often than the last rounding does, does not count as a bias,
+// and that rounding toward zero does.
 func TestDeclaredRoundingIsNoBias(t *testing.T) {
 	t.Parallel()
 	d := swiglu(t)

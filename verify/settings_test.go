@@ -10,7 +10,8 @@ import (
 	"tokitai/verify"
 )
 
-// A kernel that promises no bits is called with parameters that belong together.
+// TestParamsBelongTogether checks that a kernel that promises no bits is called with consistent
+// parameters.
 func TestParamsBelongTogether(t *testing.T) {
 	d := adamw.InPlaceDefinition
 	target := &verify.Target{Operation: adamw.Operations[0], Definition: d, Lowering: &engine.Lowering{IsBounded: true}, DType: num.F32}
@@ -28,7 +29,7 @@ func TestParamsBelongTogether(t *testing.T) {
 	}
 }
 
-// Without hashes a verification judges the same, and says the same.
+// TestUnhashed checks that a verification without hashes gives the same report otherwise.
 func TestUnhashed(t *testing.T) {
 	t.Parallel()
 	x := cpuTargets()[0]
