@@ -26,6 +26,7 @@ func TestFormsOfScaledProducts(t *testing.T) {
 		{"a tiny scale against a large one", []float64{0x1p-120, 0x1p60}, []float64{0x1p-14, 1}, []float64{inf, 1}, false, false, false},
 		{"an infinite scale", []float64{inf, 1}, []float64{1}, []float64{1}, false, false, false},
 		{"an infinite scale of a sum that cancels", []float64{inf, 1}, []float64{1, 1}, []float64{1, -1 - 0x1p-23}, false, false, true},
+		{"a tiny product of scales", []float64{0x1.4p-64, 0x1.4p-63}, []float64{inf}, []float64{1}, false, false, false},
 		{"a large product of scales", []float64{0x1p70, 0x1p70}, []float64{1}, []float64{1}, false, true, false},
 	} {
 		if got := formOfScaled(c.scales, products{a: c.a, b: c.b}); got.isOne != c.isOne || got.mayOverflow != c.mayOverflow || got.isEither != c.isEither {

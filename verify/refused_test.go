@@ -13,6 +13,7 @@ import (
 	"tokitai/op/crossentropy"
 	"tokitai/op/embedding"
 	"tokitai/op/gemm"
+	"tokitai/op/layernorm"
 	"tokitai/verify"
 )
 
@@ -128,10 +129,10 @@ func TestRefusedCaseIsJudged(t *testing.T) {
 // TestReturnedFormats checks kernels that choose the format of the outputs that they return: a
 // kernel is judged in the format it returns, which must be one that the definition allows.
 func TestReturnedFormats(t *testing.T) {
-	returns := func(format num.DType) *engine.Lowering {
+	returns := func(output string, format num.DType) *engine.Lowering {
 		return bitwise(func(d *def.Definition, l *engine.Launch) error {
 			for i := range d.Operands {
-				if o := &d.Operands[i]; o.IsOut && l.Arrays()[i].DType != format {
+				if o := &d.Operands[i]; o.Name == output && l.Arrays()[i].DType != format {
 					return &engine.OutputError{Operand: o.Name, Format: format.String(), Cause: errors.New("another format")}
 				}
 			}
@@ -142,16 +143,18 @@ func TestReturnedFormats(t *testing.T) {
 	for _, c := range []struct {
 		d       *def.Definition
 		dtype   num.DType
+		output  string
 		returns num.DType
 		verdict evidence.Verdict
 	}{
-		{gemm.ForwardDefinition, num.F16, num.F16, evidence.Accepted},
-		{gemm.ForwardDefinition, num.F16, num.F32, evidence.Accepted},
-		{gemm.ForwardDefinition, num.F16, num.BF16, evidence.Rejected},
-		{gemm.ForwardDefinition, num.F32, num.F16, evidence.Rejected},
-		{embedding.ForwardDefinition, num.F16, num.F32, evidence.Rejected},
+		{gemm.ForwardDefinition, num.F16, "C", num.F16, evidence.Accepted},
+		{gemm.ForwardDefinition, num.F16, "C", num.F32, evidence.Accepted},
+		{gemm.ForwardDefinition, num.F16, "C", num.BF16, evidence.Rejected},
+		{gemm.ForwardDefinition, num.F32, "C", num.F16, evidence.Rejected},
+		{embedding.ForwardDefinition, num.F16, "out", num.F32, evidence.Rejected},
+		{layernorm.BackwardDefinition, num.F16, "dgamma", num.F32, evidence.Rejected}, // f32 only if gamma is
 	} {
-		r := run(t, target(c.d, c.dtype, returns(c.returns)), verify.Options{Seed: 1}).Report
+		r := run(t, target(c.d, c.dtype, returns(c.output, c.returns)), verify.Options{Seed: 1}).Report
 		if r.Verdict != c.verdict {
 			t.Errorf("%s of %s in %s: %s (%s), want %s", c.d.Name, c.dtype, c.returns, r.Verdict, r.Reason, c.verdict)
 		}
