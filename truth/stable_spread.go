@@ -22,6 +22,7 @@ type spread struct {
 	sums   []dense
 	others []sparse
 	pairs  pairs // if there are two sums
+	tree   tree  // if there are more, and many columns
 
 	isMinor bool // the errors are only those of underflow and of single steps: the sum of magnitudes suffices
 	coarse  float64
@@ -92,6 +93,7 @@ func (z *spread) prepare(p *perturbation) {
 	if len(z.sums) == 2 && !z.isMinor {
 		z.pairs.take(z.sums[0].by, z.sums[1].by, z.errors)
 	}
+	z.tree.isBuilt = false
 	z.coarse = float64(len(z.errors)+64) * 0x1p-50
 }
 
@@ -265,8 +267,13 @@ func (z *spread) total(i, c int, own ball.Ball, isLeftOut bool) float64 {
 	switch {
 	case count == 2 && len(z.sums) == 2 && !z.isMinor:
 		sum = z.pairs.sum(z.sums[0].a, z.sums[1].a)
-	case count >= 2:
+	case count >= 2 && len(z.errors) < leastTree:
 		sum = z.direct()
+	case count >= 2:
+		if !z.tree.isBuilt {
+			z.tree.build(z.sums, z.errors)
+		}
+		sum = z.tree.sum(z.sums)
 	}
 	if !(sum <= triangle) {
 		sum = triangle

@@ -122,8 +122,11 @@ func TestStableInequality(t *testing.T) {
 			}
 		}
 	}
-	for _, run := range small(t, 2, 13, others) {
-		hold(run.Data.Definition.Name+"/"+run.Data.Name, run.Data.Definition, run.Operands, run.Data.Params)
+	for _, leastTree := range []int{1, 1000} {
+		defer truth.SetLeastTree(leastTree)()
+		for _, run := range small(t, 2, 13, others) {
+			hold(run.Data.Definition.Name+"/"+run.Data.Name, run.Data.Definition, run.Operands, run.Data.Params)
+		}
 	}
 }
 
