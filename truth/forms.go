@@ -62,12 +62,11 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 // formOfScaled returns the form of a sum of products times scales, which kernels may multiply into
 // the factors, or with each other first. All forms agree on infinities if all scales are finite and
 // no partial product can overflow, which times zero is NaN, or underflow to zero, which times an
-// infinity is NaN.
+// infinity is NaN. If a scale is NaN or infinite, so is the product of all.
 func formOfScaled(scales []float64, p products) form {
 	high, low, product := 0, 0, 1.0
-	one, hasInfinite := form{isOne: true}, false
+	one, hasInfinite := form{}, false
 	for _, scale := range scales {
-		one.isOne = one.isOne && !math.IsInf(scale, 0) && scale == scale
 		hasInfinite = hasInfinite || math.IsInf(scale, 0)
 		high, low, product = high+max(0, exponent(scale)), low+min(0, exponent(scale)), product*math.Abs(scale)
 	}
@@ -87,7 +86,7 @@ func formOfScaled(scales []float64, p products) form {
 	}
 	one.isEither = hasInfinite && math.Abs(sum) <= gamma(4*len(p.a)+4)*abs+float64(len(p.a))*0x1p-149
 	one.mayOverflow = high+max(highest, exponent(abs)) > 127
-	one.isOne = one.isOne && !one.mayOverflow && low+lowest >= -126 && product >= 0x1p-126 && product <= math.MaxFloat32
+	one.isOne = !one.mayOverflow && low+lowest >= -126 && product >= 0x1p-126 && product <= math.MaxFloat32
 	return one
 }
 

@@ -25,6 +25,8 @@ func TestFormsOfScaledProducts(t *testing.T) {
 		{"a huge scale against a tiny one", []float64{math.MaxFloat32, 0x1p-126}, []float64{0, inf, 3.5}, []float64{0, -1, 0}, false, true, false},
 		{"a tiny scale against a large one", []float64{0x1p-120, 0x1p60}, []float64{0x1p-14, 1}, []float64{inf, 1}, false, false, false},
 		{"an infinite scale", []float64{inf, 1}, []float64{1}, []float64{1}, false, false, false},
+		{"an infinite scale and a zero", []float64{inf, 0}, []float64{1}, []float64{1}, false, false, false},
+		{"a scale that is NaN", []float64{math.NaN(), 1}, []float64{inf}, []float64{1}, false, false, false},
 		{"an infinite scale of a sum that cancels", []float64{inf, 1}, []float64{1, 1}, []float64{1, -1 - 0x1p-23}, false, false, true},
 		{"a tiny product of scales", []float64{0x1.4p-64, 0x1.4p-63}, []float64{inf}, []float64{1}, false, false, false},
 		{"a large product of scales", []float64{0x1p70, 0x1p70}, []float64{1}, []float64{1}, false, true, false},

@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"cmp"
 	"math"
 	"testing"
 
@@ -149,21 +150,38 @@ func TestTensorCores(t *testing.T) {
 		profile string
 		c       string
 		verdict evidence.Verdict
+		promise promise.Name // the zero value is promise stable
 	}{
-		{def.Model{L: 16, F: 25}, "triton", many + "/C=f32", evidence.Accepted},
-		{def.Model{L: 8, F: 24}, "cuda", many + "/C=f32", evidence.Accepted},
-		{def.Model{L: 16, F: 25}, "triton", "", evidence.Accepted}, // all of level smoke
-		{def.Model{L: 16, F: 25}, "triton", tie, evidence.Accepted},
-		{def.Model{L: 16, F: 25}, "", tie, evidence.Rejected},
-		{def.FMAChain, "torch", many + "/C=f32", evidence.Accepted},
-		{def.Model{L: 32, F: 13, R: 13}, "triton", many + "/C=f32", evidence.Rejected},
-		{def.Model{L: 16, F: 18}, "triton", many + "/C=f32", evidence.Rejected},
+		{def.Model{L: 16, F: 25}, "triton", many + "/C=f32", evidence.Accepted, 0},
+		{def.Model{L: 8, F: 24}, "cuda", many + "/C=f32", evidence.Accepted, 0},
+		{def.Model{L: 16, F: 25}, "triton", "", evidence.Accepted, 0}, // all of level smoke
+		{def.Model{L: 16, F: 25}, "triton", tie, evidence.Accepted, 0},
+		{def.Model{L: 16, F: 25}, "", tie, evidence.Rejected, 0},
+		{def.Model{L: 16, F: 25}, "triton", tie, evidence.Rejected, promise.Ordered},
+		{def.FMAChain, "torch", many + "/C=f32", evidence.Accepted, 0},
+		{def.Model{L: 32, F: 13, R: 13}, "triton", many + "/C=f32", evidence.Rejected, 0},
+		{def.Model{L: 16, F: 18}, "triton", many + "/C=f32", evidence.Rejected, 0},
 	} {
 		l := bounded(def.Order{}, func(_ *def.Definition, l *engine.Launch) error { return on(k.model)(l) })
-		l.Promise, l.Declares = promise.Stable, promise.Declaration{Profile: k.profile}
+		l.Promise, l.Declares = cmp.Or(k.promise, promise.Stable), promise.Declaration{Profile: k.profile}
 		r := run(t, &verify.Target{Operation: gemm.Operations[0], Definition: d, Lowering: l, DType: num.F16}, verify.Options{Seed: 5277710748036713526, Case: k.c}).Report
 		if r.Verdict != k.verdict {
-			t.Errorf("%s under profile %q, %s: %s (%s), want %s: %+v", k.model, k.profile, k.c, r.Verdict, r.Reason, k.verdict, r.Failure)
+			t.Errorf("%s under profile %q, promise %s, %s: %s (%s), want %s: %+v", k.model, k.profile, r.Promise, k.c, r.Verdict, r.Reason, k.verdict, r.Failure)
+		}
+	}
+	truncated := plainProduct(func(terms []float32) (sum float32) {
+		for _, v := range terms {
+			sum = towardZero(float64(sum) + float64(v))
+		}
+		return sum
+	})
+	for dtype, want := range map[num.DType]evidence.Verdict{num.F16: evidence.Accepted, num.F32: evidence.Rejected} { // tensor cores do not multiply f32
+		l := bounded(def.Order{}, truncated)
+		l.Promise, l.Declares = promise.Stable, promise.Declaration{Profile: "triton"}
+		c := map[num.DType]string{num.F16: many + "/C=f32", num.F32: "normal-64-summed/M=64,K=1024,N=64"}[dtype]
+		r := run(t, &verify.Target{Operation: gemm.Operations[0], Definition: d, Lowering: l, DType: dtype}, verify.Options{Seed: 1, Case: c}).Report
+		if r.Verdict != want {
+			t.Errorf("truncated sums of %s: %s (%s), want %s: %+v", dtype, r.Verdict, r.Reason, want, r.Failure)
 		}
 	}
 }
