@@ -9,11 +9,11 @@
 // than what truth.Rounded finds element by element.
 //
 // A product, a quotient or an FMA also has an absolute error of 2^-150, a function one of
-// its error times 2^-149. It counts like any other: multiplied by all that the value is
-// multiplied by later.
+// its error times 2^-149. It counts like any other error: it is multiplied by every factor by
+// which the value is multiplied later.
 //
-// The forms of an operation are in its folder (op/softmax/bound.go); package accuracy
-// holds the reference to them.
+// The forms of an operation are in its folder (op/softmax/bound.go). Package accuracy checks
+// that the reference stays within them.
 package bound
 
 import (
@@ -32,20 +32,20 @@ type Form struct {
 	// At returns the bound of each element of the output of a call.
 	At func(call *Call) func(r, c int) float64
 
-	// None is the condition under which there is no bound, as it stands in Text, and At
-	// gives +Inf; "" if there always is one.
+	// None is the condition under which there is no bound, as stated in Text, and At returns
+	// +Inf; it is "" if there is always one.
 	None string
 
 	// Theorem names the theorem of docs/proofs.md that proves the form, as FILE.NAME; "" if
 	// none does.
 	Theorem string
 
-	// Assumes lists the functions that the output is computed with, and the error in ulps
-	// that the form takes each to have at most.
+	// Assumes lists the functions that the output depends on, each with the largest error in
+	// ulps that the form assumes.
 	Assumes map[*def.Function]float64
 
-	// IsTighter says that the radius may exceed the bound: the evaluator does not see
-	// that a value occurs twice in an expression.
+	// IsTighter says that the radius computed by package truth may exceed the bound: the
+	// evaluator does not know that a value occurs twice in an expression.
 	IsTighter bool
 }
 
@@ -91,22 +91,22 @@ const U = 0x1p-24
 // Tiny is the largest absolute error of a product, quotient or FMA with a subnormal result.
 const Tiny = 0x1p-150
 
-// More is a factor that covers terms of second order where a form leaves them out: errors that
-// add up to less than 2^10 U, times one another.
+// More is a factor that covers the terms of second order that a form leaves out: products of
+// errors that add up to less than 2^10 U.
 const More = 1.001
 
 // Gamma returns n*U/(1 - n*U), the relative error of n roundings (Higham 2002, lemma 3.1).
 func Gamma(n int) float64 { return float64(n) * U / (1 - float64(n)*U) }
 
-// RowHeight returns how many roundings a term passes in a row sum of C columns.
+// RowHeight returns the number of roundings that a term goes through in a row sum of C columns.
 func RowHeight(C int) int { return height(C, num.RowLanes(C)) }
 
-// ColHeight returns how many roundings a term passes in a column sum over R rows of a
-// matrix of C columns.
+// ColHeight returns the number of roundings that a term goes through in a column sum over R
+// rows of a matrix of C columns.
 func ColHeight(R, C int) int { return height(R, num.ColLanes(C)) }
 
-// TotalHeight returns how many roundings a term passes in the sum of n elements in flat
-// rows.
+// TotalHeight returns the number of roundings that a term goes through in the sum of n elements
+// of a whole tensor.
 func TotalHeight(n int) int {
 	if n <= num.FlatRow {
 		return RowHeight(n)
@@ -119,7 +119,8 @@ func height(n, lanes int) int { return (n-1)/lanes + log2(min(n, lanes)) }
 // log2 returns the binary logarithm, rounded up.
 func log2(n int) int { return bits.Len(uint(n - 1)) }
 
-// ByRow returns f(r)(c), where f is called once per row for what its columns share.
+// ByRow returns a function that returns f(r)(c) and calls f once per row, to compute what the
+// columns share.
 func ByRow(f func(r int) func(c int) float64) func(r, c int) float64 {
 	last, at := -1, (func(int) float64)(nil)
 	return func(r, c int) float64 {
@@ -159,9 +160,9 @@ func ProbabilitiesOf(x []float64) Probabilities {
 func (p Probabilities) At(c int) float64 { return math.Exp(p.x[c]-p.Max) / p.Sum }
 
 // Error bounds the error of a probability that is computed as exp(x-max) * 1/sum. The
-// difference to the maximum rounds, by U of itself, which the exponential turns into a
-// relative error of max-x times U; the exponential adds 2U. The terms of the sum have the
-// same, weighted by their probabilities: Σ p·(max-x) is the entropy of the row less the
+// difference from the maximum has a relative rounding error of U, which the exponential turns
+// into a relative error of (max-x)·U; the exponential adds 2U. The terms of the sum have the
+// same errors, weighted by their probabilities: Σ p·(max-x) is the entropy of the row less the
 // logarithm of the sum, at most ln C. The sum adds h roundings, reciprocal and product one
 // each.
 func (p Probabilities) Error(c int) float64 {

@@ -256,8 +256,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestBadIndexReplies: an error reply is a refusal, what the kernel says of an index, or an error
-// of its own.
+// TestBadIndexReplies checks what error replies become: a refusal, which may name the index that is
+// out of range, an error about an output, or an error that the kernel raised.
 func TestBadIndexReplies(t *testing.T) {
 	gather, err := def.Parse("tokitai-def 1\ngather rows\n  in index[Q] i32 in [0,V)\n  in weight[V,D] f16 bf16 f32\n  out out[Q,D] as weight\n  out[q,d] <- bits of weight[index[q],d], +0 for a bad index\n")
 	if err != nil {

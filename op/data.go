@@ -59,8 +59,9 @@ var (
 	// Positive is between 2^-9 and 2^3.
 	Positive Element = func(g *gen.Generator, _, _ int) float32 { return abs(g.Ordinary()) }
 
-	// FarBelow has rows that lie below what kernels start the search for a maximum with, such
-	// as -1e9 and -1e30. The last three of five are -Inf in f16.
+	// FarBelow has rows of large negative values, below the constants (such as -1e9 or -1e30)
+	// that some kernels use in place of -Inf as the initial maximum. In f16, three rows of
+	// every five are -Inf.
 	FarBelow Element = func(g *gen.Generator, r, _ int) float32 {
 		return [...]float32{-1000, -60000, -0x1p60, -0x1p126, -0x1.fp127}[r%5] + g.Normal()
 	}

@@ -41,8 +41,8 @@ const (
 	// Arithmetic clauses say what is computed on numbers: orders, roundings, ranges. They
 	// cannot be waived: they are what a promise is about.
 	Arithmetic
-	// Special clauses say what becomes of special and boundary values: NaN, infinities, zeros,
-	// subnormals, overflow, what is ignored. A kernel may differ there and be right elsewhere.
+	// Special clauses say how special and boundary values are handled: NaN, infinities, zeros,
+	// subnormals, overflow, indices out of range. A kernel may differ there and be right elsewhere.
 	Special
 )
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Check returns an error if the declaration makes no sense for a definition whose operation
-// has the given formulas: what it could be instead is in the text.
+// has the given formulas. The error says what can be declared instead.
 func (d Declaration) Check(definition *def.Definition, formulas []string) error {
 	if _, err := LookupProfile(d.Profile); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (d Declaration) checkRaw(definition *def.Definition) error {
 	return nil
 }
 
-// checkOmits refuses outputs that do not exist, are there twice or are all.
+// checkOmits refuses outputs that do not exist or are listed twice, and a list of all outputs.
 func (d Declaration) checkOmits(definition *def.Definition) error {
 	var outputs []string
 	for _, o := range definition.Operands {
@@ -164,9 +164,9 @@ func lengths(d *def.Definition, sizes map[string]int) []int {
 	return list
 }
 
-// WithFunctions returns the declaration with an error of so many ulps, at least, for every function
-// that a definition calls and that is not declared; 0 adds nothing. Quotients and square roots are
-// no functions in this sense.
+// WithFunctions returns the declaration with an error of at least the given ulps for every function
+// that a definition calls and the declaration does not list. It leaves out quotients and square
+// roots. If ulps is 0, it returns the declaration as it is.
 func (d Declaration) WithFunctions(definition *def.Definition, ulps float64) Declaration {
 	if ulps <= 0 {
 		return d
@@ -190,8 +190,8 @@ func (d Declaration) WithFunctions(definition *def.Definition, ulps float64) Dec
 }
 
 // Ordered returns the error of functions, in ulps, of a kernel that promises [Ordered] for a
-// definition, or 0 if none is declared. Such a kernel takes the definition's own steps, so that
-// it returns an error for a declaration that only [Stable] has room for.
+// definition, or 0 if none is declared. Such a kernel takes the definition's own steps, so a
+// declaration of anything that only [Stable] allows is an error.
 func (d Declaration) Ordered(definition *def.Definition) (functionULP float64, err error) {
 	refuse := func(what string) error {
 		return fmt.Errorf("%s: %s, but promise ordered takes the definition's own steps, want promise stable", definition.Name, what)

@@ -8,12 +8,12 @@ import (
 	"tokitai/num"
 )
 
-// function returns a function of the given mathematics; what it computes does not matter.
+// function returns a function with the given mathematics. Its body is not used.
 func function(m def.Math) *def.Function {
 	return &def.Function{Name: "f_" + string('a'+rune(m)), Math: m, Expand: func(x def.Value) def.Value { return x }}
 }
 
-// definitions to declare things about.
+// Definitions that the declarations of the tests are about.
 var (
 	withFunctions = def.Must(def.Rowwise("soft", func(b *def.Builder) {
 		x, scale := b.In("x"), b.Param("scale", def.Finite())
@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"", plainCopy, nil, ""},
 		{"exp=2ulp exp2=2ulp div=1ulp tanh=2^-11 rsqrt=2ulp profile=hip ftz raw round(p)=bf16 omit=sums", withFunctions, nil, ""},
-		{"exp=1e9ulp", withFunctions, nil, ""}, // so wide that nothing is decided, which is not for here
+		{"exp=1e9ulp", withFunctions, nil, ""}, // too wide to decide anything, which Check does not judge
 		{"sin=2ulp", withFunctions, nil, "soft: sin is declared, but no form of it calls sin, want " + useful},
 		{"log=2ulp", withFunctions, nil, "soft: log is declared, but no form of it calls log, want " + useful},
 		{"exp=2ulp", plainCopy, nil, "copy: exp is declared, but it calls no function"},
@@ -66,7 +66,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Declarations that no text gives are refused too.
+// TestCheckLiterals checks declarations that ParseDeclaration never returns.
 func TestCheckLiterals(t *testing.T) {
 	for _, c := range []struct {
 		d    Declaration
@@ -86,7 +86,8 @@ func TestCheckLiterals(t *testing.T) {
 	}
 }
 
-// Promise ordered takes the definition's own steps: what else is declared is refused.
+// TestOrdered checks that a declaration that goes beyond the definition's own steps is refused
+// under promise ordered.
 func TestOrdered(t *testing.T) {
 	const end = ", but promise ordered takes the definition's own steps, want promise stable"
 	for _, c := range []struct {
@@ -169,7 +170,7 @@ func checkError(t *testing.T, what string, err error, want string) {
 	}
 }
 
-// The names that part of a definition has are those that a declaration uses.
+// TestFunctionOf checks that FunctionOf returns the names that declarations use.
 func TestFunctionOf(t *testing.T) {
 	for m := def.MathExp; m <= def.MathErf; m++ {
 		d := def.Must(def.Rowwise("one", func(b *def.Builder) { b.Out("y", function(m).Of(b.In("x")), def.Like("x")) }))

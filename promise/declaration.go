@@ -11,11 +11,11 @@ import (
 	"tokitai/num"
 )
 
-// Declaration is what an author says about the arithmetic of a kernel. The zero value says
-// nothing.
+// Declaration describes the arithmetic of a kernel, as its author states it. The zero value
+// states nothing.
 type Declaration struct {
 	// Profile names a family of kernels, whose functions have known errors and some of
-	// whose operations have allowances; "" is the profile of no family.
+	// whose operations have allowances; "" means no particular family.
 	Profile string
 
 	// Formula names the form in which the operation is computed, where that makes a
@@ -23,7 +23,7 @@ type Declaration struct {
 	Formula string
 
 	// Functions has the worst errors of functions by name (see [Functions]). A function that
-	// is not listed has the error that the profile says; see [Declaration.Error].
+	// is not listed has the profile's error; see [Declaration.Error].
 	Functions map[string]Error
 
 	// Roundings has the formats to which values that the definition names are rounded, such
@@ -33,8 +33,8 @@ type Declaration struct {
 	// FlushesSubnormals says that subnormal results, and subnormal inputs, may become zeros.
 	FlushesSubnormals bool
 
-	// RawParams says that the kernel computes the definition's parameters from those that
-	// people set (of AdamW: lr, t) in binary32.
+	// RawParams says that the kernel computes the definition's parameters, in binary32, from
+	// those that users set, such as lr and t of AdamW.
 	RawParams bool
 
 	// Omits lists outputs that the kernel does not write.
@@ -51,10 +51,10 @@ func (d Declaration) Error(function string) Error {
 	return unlisted
 }
 
-// undeclared keeps the errors of all functions by profile, if none is declared.
+// undeclared caches the errors of all functions by profile, for declarations without functions.
 var undeclared sync.Map
 
-// errors returns the errors of all functions under the declaration. They are not to be changed.
+// errors returns the errors of all functions under the declaration. Callers must not change them.
 func (d Declaration) errors() map[string]Error {
 	isKept := len(d.Functions) == 0
 	if kept, ok := undeclared.Load(d.Profile); ok && isKept {
@@ -79,8 +79,8 @@ func (d Declaration) alone() map[string]Error {
 	return errors
 }
 
-// TensorCores returns the model of tensor cores on which products of f16 and bf16 may be added up,
-// by the profile; the chain if there are none.
+// TensorCores returns the profile's model of the tensor cores that may sum products of f16 and
+// bf16, or the FMA chain if the profile has none.
 func (d Declaration) TensorCores() def.Model {
 	p, err := LookupProfile(d.Profile)
 	if err != nil {

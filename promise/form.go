@@ -9,17 +9,17 @@ import (
 
 // Kernels compute a function of the definition in other forms than the definition does:
 // exp(x) as exp2(x·log2 e), a quotient as a product with a reciprocal, the logistic function
-// through tanh. The error that an author declares for a function that stands in a form counts
-// for the function that the form computes. Each form below has a proof of what counts: with δ
-// the relative error of a part's result, the form's result has at most
+// through tanh. The error that an author declares for a part of a form counts for the function
+// that the form computes. Each form below has a proof of how much: if δ is the relative error of
+// a part's result, that part adds at most
 //
 //	relative·δ|y| + absolute·δ + slope·(absolute error of the part)
 //
-// from that part, and the form's own roundings besides. An error in ulps is taken as a
+// to the error of the form's result; the form's own roundings add theirs. An error in ulps is taken as a
 // relative one, at 2u = 2^-23 each. Whatever their errors, functions keep to their ranges: exp
 // is at least 0, and tanh between -1 and 1. The errors of all parts add up. Of several forms, and of
 // the function itself, the widest error counts, since the author does not say where which is
-// used: the set of admissible results is then right for each.
+// used: the set of admissible results is then valid for each of them.
 //
 // A form counts if the author declares the error of one of its parts. In a named profile,
 // forms of quotients and square roots also count for functions that are not declared: whoever
@@ -41,10 +41,10 @@ type part struct {
 	argument float64 // of the part, per argument of f; 0 if it does not matter
 }
 
-// one is a part whose relative error is the form's.
+// one returns a part whose relative error is also that of the form's result.
 func one(function string) part { return part{function: function, relative: 1, slope: 1, argument: 1} }
 
-// at is one with an argument that is that of the form, times by.
+// at returns such a part whose argument is the form's argument times by.
 func at(function string, by float64) part {
 	p := one(function)
 	p.argument = by
@@ -130,8 +130,8 @@ func (f *form) error(of map[string]Error) Error {
 	return e
 }
 
-// counted returns the errors of all functions, given those of each alone, after all forms have
-// been counted that have a declared part, or are common if commonCount is set.
+// counted widens the errors in alone by every form that has a declared part and, if commonCount is
+// set, by every common form, and returns the result.
 func counted(alone map[string]Error, isDeclared func(function string) bool, commonCount bool) map[string]Error {
 	before, isCounted := alone, map[string]bool{}
 	for _, f := range functions {

@@ -12,7 +12,7 @@ type call func(function string, x float64) float64
 
 func f32(x float64) float64 { return float64(float32(x)) }
 
-// computed computes every form in binary32, but for its parts.
+// computed evaluates every form in binary32, with the given functions as its parts.
 var computed = map[string]func(x float64, g call) float64{
 	"exp2(x*log2 e)":            func(x float64, g call) float64 { return g("exp2", f32(x*f32(math.Log2E))) },
 	"1+expm1(x)":                func(x float64, g call) float64 { return f32(1 + g("expm1", x)) },
@@ -38,7 +38,7 @@ var computed = map[string]func(x float64, g call) float64{
 	"(1+tanh(x/2))/2 for 1/(1+exp(-x))": func(x float64, g call) float64 { return f32(1+g("tanh", x/2)) / 2 },
 }
 
-// exactly are the functions over the real numbers, as far as binary64 goes.
+// exactly has the functions over the real numbers, to the accuracy of float64.
 var exactly = map[string]func(x float64) float64{
 	"exp": math.Exp, "exp2": math.Exp2, "expm1": math.Expm1, "log": math.Log, "log2": math.Log2, "log1p": math.Log1p,
 	"tanh": math.Tanh, "erf": math.Erf, "sin": math.Sin, "cos": math.Cos, "sqrt": math.Sqrt,
@@ -48,13 +48,13 @@ var exactly = map[string]func(x float64) float64{
 	"recip":   func(x float64) float64 { return 1 / x },
 }
 
-// at returns the bound of an error, ulps taken as relative errors.
+// at returns the bound of the error at x, with ulps taken as relative errors.
 func (e Error) at(x, y float64) float64 {
 	return (2*unit*(e.ULPs+e.ULPsPerX*math.Abs(x))+e.Relative)*math.Abs(y) + e.Absolute
 }
 
-// What counts for a form is no less than what it computes, with the parts as wrong as they may
-// be.
+// TestForms checks that the error counted for a form bounds its actual error, when its parts are as
+// inaccurate as they may be.
 func TestForms(t *testing.T) {
 	var points []float64
 	for x := 0x1p-12; x <= 64; x *= 1.0625 {
@@ -121,8 +121,9 @@ func testForms(t *testing.T, points []float64, declared map[string]Error) {
 	}
 }
 
-// A definition that has the logistic function as r = 1/(1+e) and e·r with e = exp(-|x|) admits
-// kernels that compute it through tanh or sigmoid, whose error counts for e.
+// TestLogisticByParts checks that a definition that computes the logistic function as r = 1/(1+e)
+// and e·r, with e = exp(-|x|), admits kernels that compute it by tanh or sigmoid, whose error counts
+// for e.
 func TestLogisticByParts(t *testing.T) {
 	for _, c := range []struct {
 		function string
@@ -153,8 +154,8 @@ func TestLogisticByParts(t *testing.T) {
 	}
 }
 
-// The error of a function is the widest of its own and of the forms in which declared functions
-// stand for it.
+// TestResolved checks that the error of a function is the widest of its own and of those of the
+// forms with declared parts.
 func TestResolved(t *testing.T) {
 	for _, c := range []struct{ declaration, function, want string }{
 		{"", "exp", "2ulp"}, {"", "div", "0.5ulp"}, {"", "sqrt", "0.5ulp"}, {"", "1/sqrt", "2ulp"}, {"", "1/x", "2ulp"}, {"", "gamma", "2ulp"},
@@ -182,7 +183,8 @@ func TestResolved(t *testing.T) {
 	}
 }
 
-// Every function stands for itself, and every form is of functions that have names.
+// TestFunctionsOfForms checks that every function stands for itself, and that forms have only
+// functions that can be declared.
 func TestFunctionsOfForms(t *testing.T) {
 	for _, rank := range forms {
 		for _, form := range rank {

@@ -20,7 +20,7 @@ var functions = []string{
 func Functions() []string { return slices.Clone(functions) }
 
 // FunctionOf returns the name under which the error of a node is declared, or "" if the node
-// is no function, quotient or square root.
+// is neither a function nor a quotient nor a square root.
 func FunctionOf(n *def.Node) string {
 	switch n.Op {
 	case def.OpDiv:
@@ -33,7 +33,7 @@ func FunctionOf(n *def.Node) string {
 	return ""
 }
 
-// functionName returns the name of a function by that of its mathematics.
+// functionName returns the name of a function, given the name of its mathematics.
 func functionName(name string) string {
 	switch name {
 	case def.MathRecip.String():
@@ -61,7 +61,7 @@ func inOrder(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(functions), func(f string) bool { return !slices.Contains(names, f) })
 }
 
-// unknownFunction is the error for a name that is no function's.
+// unknownFunction returns the error for an unknown name of a function.
 func unknownFunction(name string) error {
 	return fmt.Errorf("function %q is unknown%s, want %s", name, didYouMean(name, functions), strings.Join(functions, ", "))
 }

@@ -37,8 +37,8 @@ func Items() []Item {
 }
 
 // ParseDeclaration reads a declaration: items separated by commas or spaces, each at most
-// once. It also returns the order of sums, zero if the text says none. What depends on the
-// definition, [Declaration.Check] and [CheckOrder] check.
+// once. It also returns the order of sums, which is zero if the text has none.
+// [Declaration.Check] and [CheckOrder] check what depends on the definition.
 func ParseDeclaration(text string) (Declaration, def.Order, error) {
 	p := declarationParser{seen: map[string]string{}}
 	for item := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
@@ -52,7 +52,7 @@ func ParseDeclaration(text string) (Declaration, def.Order, error) {
 type declarationParser struct {
 	declaration Declaration
 	order       def.Order
-	seen        map[string]string // the text of items, by what they are about
+	seen        map[string]string // the text of items, by subject
 }
 
 func (p *declarationParser) item(item string) error {
@@ -115,7 +115,7 @@ func (p *declarationParser) item(item string) error {
 
 var roundForm = regexp.MustCompile(`^round\((.*)\)$`)
 
-// keys are the words before "=" that are no functions, and the words that stand alone.
+// keys has the words other than functions that begin an item, with or without a value.
 var keys = []string{"order", "height", "profile", "formula", "omit", "ftz", "raw"}
 
 func (p *declarationParser) unknown(key string) error {
@@ -134,7 +134,7 @@ func (p *declarationParser) unknown(key string) error {
 
 const unnamedRounding = "it does not say what is rounded, want round(VALUE)=FORMAT, such as round(p)=bf16"
 
-// missing is the error for an item without its value.
+// missing returns the error for an item without its value.
 func (p *declarationParser) missing(key string) error {
 	for _, i := range Items() {
 		if strings.HasPrefix(i.Form, key+"=") || strings.HasPrefix(i.Form, "round") && roundForm.MatchString(key) {
@@ -207,8 +207,8 @@ func parseHeight(text string) (def.Order, error) {
 	return def.Order{Kind: def.Height, Width: height}, nil
 }
 
-// Functions whose declared error may grow with |x|, and those whose results have no scale of
-// their own, so that an absolute error says nothing.
+// Functions whose declared error may grow with |x|, and those whose results may have any
+// magnitude, so that an absolute error would mean nothing.
 var (
 	growing   = []string{"exp", "exp2", "sin", "cos"}
 	scaleless = []string{"sqrt", "rsqrt", "div", "recip"}

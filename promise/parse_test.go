@@ -130,7 +130,7 @@ func TestParseDeclarationRefuses(t *testing.T) {
 	}
 }
 
-// Every kind of item that is listed can be read, and is listed by its own form.
+// TestItems checks that every listed kind of item can be parsed and is listed in its own form.
 func TestItems(t *testing.T) {
 	for _, i := range Items() {
 		d, order, err := ParseDeclaration(i.Example)
@@ -159,7 +159,7 @@ func FuzzParseDeclaration(f *testing.F) {
 	})
 }
 
-// What a declaration says is printed in one order, each item in the form that people write.
+// TestFormat checks that items are printed in a fixed order, each as users write it.
 func TestFormat(t *testing.T) {
 	const text = "height=12 profile=hip formula=welford exp=2ulp+1.16|x| tanh=2^-11 round(e)=f16 round(p)=bf16 ftz raw omit=rstd omit=mean"
 	d, order, err := ParseDeclaration("omit=rstd,omit=mean,raw,ftz,round(p)=bf16,round(e)=f16,tanh=2^-11,exp=2ulp+1.16|x|,formula=welford,profile=hip,order=height(12)")
@@ -174,8 +174,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// A profile that does not exist is refused by Check; until then its functions are those of no
-// family.
+// TestUnknownProfile checks that Check refuses an unknown profile. Until it is called, the functions
+// have the errors of the profile "".
 func TestUnknownProfile(t *testing.T) {
 	d := Declaration{Profile: "none such"}
 	if got := d.Error("exp"); got != unlisted {
@@ -198,7 +198,8 @@ func TestFlushes(t *testing.T) {
 	}
 }
 
-// Every profile lists every function once, in order, with a source in one line.
+// TestProfileTables checks that every profile lists every function once, in order, with a source
+// in one line.
 func TestProfileTables(t *testing.T) {
 	for _, name := range Profiles() {
 		p, err := LookupProfile(name)

@@ -14,15 +14,15 @@ type Profile struct {
 	Name string // "" for the profile of no family
 	Text string // one line for readers
 
-	// FlushesSubnormals says that the family's kernels may take subnormal numbers for zeros.
+	// FlushesSubnormals says that the family's kernels may replace subnormal numbers by zeros.
 	FlushesSubnormals bool
 
 	// TensorCores is the model of the least accurate tensor cores on which the family's kernels
-	// may multiply f16 and bf16, their steps in any order; the chain if they have none.
+	// may multiply f16 and bf16, with its steps in any order, or the FMA chain if there are none.
 	TensorCores def.Model
 
-	// Errors are those of the functions called, in the order of [Functions]. What is not
-	// listed is as in the profile of no family.
+	// Errors has the errors of functions, in the order of [Functions]. A function that is not
+	// listed has the error of profile "".
 	Errors []FunctionError
 }
 
@@ -33,8 +33,8 @@ type FunctionError struct {
 	Source   string // of the figure, in one line
 }
 
-// unlisted is the error of a function that a profile does not list: that of the C libraries
-// and the vendors of GPUs is hardly ever larger.
+// unlisted is the error of a function that a profile does not list. Those of C libraries and
+// GPU vendors are hardly ever larger.
 var unlisted = Error{ULPs: 2}
 
 // Documents count ulps either from the true value, or from the correctly rounded result, which
@@ -177,7 +177,7 @@ func Profiles() []string {
 	return names
 }
 
-// LookupProfile returns the profile of a name; "" is that of no family.
+// LookupProfile returns the profile with the given name; "" means no particular family.
 func LookupProfile(name string) (*Profile, error) {
 	if i := slices.IndexFunc(profiles, func(p *Profile) bool { return p.Name == name }); i >= 0 {
 		return profiles[i], nil
@@ -185,8 +185,8 @@ func LookupProfile(name string) (*Profile, error) {
 	return nil, fmt.Errorf("profile %q is unknown%s, want %s", name, didYouMean(name, Profiles()), strings.Join(Profiles(), ", "))
 }
 
-// Error returns the worst error of a function in the family's kernels. A function of another
-// name than those of [Functions] has that of a function not listed.
+// Error returns the worst error of a function in the family's kernels. A name that [Functions]
+// does not have gets the error of an unlisted function.
 func (p *Profile) Error(function string) Error { return Declaration{Profile: p.Name}.Error(function) }
 
 // alone returns the errors of all functions, as documented.

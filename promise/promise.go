@@ -4,8 +4,8 @@
 // There are three promises. Under [Bits] every output has the reference's bits. Under
 // [Ordered] every output is one that the definition's own steps give in correctly rounded
 // binary32, with sums in a declared order. Under [Stable] every output is as close to the exact
-// result as a kernel comes that is written in any form, if each of its inputs, function
-// results and sums has a small relative error (package truth, stable.go, has the inequality).
+// result as that of some kernel, in any form, whose inputs, function results and sums each have
+// a small relative error (package truth, stable.go, has the inequality).
 //
 // A [Declaration] widens the sets of admissible results by exactly what it says. Kernels that
 // declare nothing are held to the strictest reading. A [Profile] holds the errors that the
@@ -17,15 +17,15 @@
 //
 //   - its own: declared, or else that of the profile;
 //   - that of every form that computes it through a function whose error is declared, which is
-//     the sum of what the errors of the form's parts and its own roundings make of the result
+//     the sum of the effects of the parts' errors and of the form's own roundings on the result
 //     (form.go lists the forms, with proofs);
 //   - in a named profile, unless it is declared itself: that of a quotient as a product with a
 //     reciprocal, and of square roots through reciprocal ones.
 //
 // So tanh=2^-11 gives the definition of GELU, which calls exp and a reciprocal, an absolute
 // error of 2^-10 of exp and of 2^-12 of the reciprocal, and every kernel through such a tanh is
-// admitted. A function that stands in no form of the definition's functions is refused
-// ([Declaration.Check]).
+// admitted. [Declaration.Check] refuses a function that occurs in no form of the definition's
+// functions.
 package promise
 
 import (

@@ -31,7 +31,7 @@ type logarithm struct {
 	Chain              string // tactics for the roundings there
 	ChainError, Factor string // of the polynomial there, and of f times that of the product
 
-	// Of the binary logarithm alone.
+	// These are used for the binary logarithm only.
 	Slack       string // of the sum in two parts
 	BeforeSmall string // as Before, near 1
 	Slope       string // |f| is at most this times the logarithm near 1

@@ -20,7 +20,7 @@ func (a *arena) balls(n int) []ball.Ball { return a.ofBalls.take(n) }
 // floats returns a vector of zeros.
 func (a *arena) floats(n int) []float64 { return a.ofFloats.take(n) }
 
-// release gives the memory back: nothing that was allocated may be used any more.
+// release frees all vectors: they must not be used any more.
 func (a *arena) release() {
 	a.ofBalls.reset()
 	a.ofFloats.reset()

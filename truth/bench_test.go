@@ -12,7 +12,7 @@ import (
 	"tokitai/truth"
 )
 
-// BenchmarkEnclose counts elements of the first operand.
+// BenchmarkEnclose measures elements of the first operand per second.
 func BenchmarkEnclose(b *testing.B) {
 	for _, mode := range []truth.Mode{truth.Exact, truth.Rounded} {
 		b.Run(fmt.Sprintf("def=softmax/mode=%v", mode), func(b *testing.B) {
@@ -42,7 +42,7 @@ func BenchmarkEnclose(b *testing.B) {
 	}
 }
 
-// BenchmarkEncloseContraction counts multiply-adds, on one core.
+// BenchmarkEncloseContraction measures multiply-adds per second on one core.
 func BenchmarkEncloseContraction(b *testing.B) {
 	const M, N, K = 128, 128, 1024
 	for _, dtype := range num.FloatDTypes {
@@ -75,9 +75,9 @@ func BenchmarkEncloseContraction(b *testing.B) {
 	}
 }
 
-// BenchmarkStable compares the sets of promise stable with the exact enclosures that they come
-// with: x-truth is what they cost together in units of the latter, of the definition alone, and
-// x-forms the same of all its usual forms. The two are computed in turns.
+// BenchmarkStable compares the time for the sets of promise stable, which include exact enclosures,
+// with that for exact enclosures alone: x-truth is the ratio for the definition, and x-forms the
+// ratio for all its usual forms. The two are measured in turns.
 func BenchmarkStable(b *testing.B) {
 	for _, run := range runs(b) {
 		data := run.Data

@@ -11,8 +11,8 @@ import (
 	"tokitai/num/exact"
 )
 
-// part is one of the matrix products of a contraction: that of one index of the batch
-// axes, and of one group.
+// part is one of the matrix products of a contraction: the one for one index of the batch
+// axes and one group.
 type part struct {
 	left, right num.Array // as they are stored, cut to the group
 	first       int       // its first row, of all rows of the result
@@ -147,7 +147,7 @@ func cut(a num.Array, rows, cols span, transposed bool) num.Array {
 	return a
 }
 
-// contractionTerms returns a function that returns the terms of an element of the result.
+// contractionTerms returns a function that returns the terms of one element of the result.
 func (k *call) contractionTerms() (func(r, c int) products, error) {
 	parts, err := k.parts()
 	if err != nil {
@@ -212,8 +212,8 @@ func (k *call) encloseContraction(out []ball.Ball) error {
 }
 
 // enclosePart encloses the elements of one product. Both operands are widened once, into
-// the factors of each row and of each column of the result, and four elements are computed
-// at a time, which share what they load.
+// the factors of each row and of each column of the result. Four elements are computed at a
+// time, so that each factor that is loaded is used twice.
 func (k *call) enclosePart(z *part, out []ball.Ball) error {
 	rows := lines(z.left, !k.d.TransposeLeft)
 	cols := lines(z.right, k.d.TransposeRight)
@@ -243,8 +243,7 @@ func (k *call) enclosePart(z *part, out []ball.Ball) error {
 	return nil
 }
 
-// scalesOf returns the values by which the sum of an element is multiplied, one after the
-// other.
+// scalesOf returns the values by which the sum of an element is multiplied, in order.
 func (k *call) scalesOf(r, c int) []float64 {
 	var scales []float64
 	if i := k.d.Operand(k.d.RowScale); i >= 0 {

@@ -14,7 +14,7 @@ import (
 	"tokitai/truth"
 )
 
-// ordinary gives every float operand of a case ordinary values.
+// ordinary fills every float operand of a case with ordinary values.
 func ordinary(g *gen.Generator, c *randdef.Case) {
 	for i, a := range c.Operands {
 		if c.Definition.Operands[i].IsIndex {
@@ -28,8 +28,8 @@ func ordinary(g *gen.Generator, c *randdef.Case) {
 	}
 }
 
-// What the reference computes lies in the enclosure, for products with batch axes and
-// groups, in every model; and enclosures are narrow enough that a wrong term is seen.
+// TestProductsWithAxes checks, for products with batch axes and groups in every model, that the
+// enclosure holds the reference's result and is narrow enough to exclude a wrong term.
 func TestProductsWithAxes(t *testing.T) {
 	g := gen.New(t.Name())
 	models := []def.Model{def.FMAChain, def.MMA(16, 25), def.Panels(def.FMAChain, 4), def.Panels(def.MMA(8, 24), 2)}
@@ -77,8 +77,8 @@ func TestProductsWithAxes(t *testing.T) {
 	}
 }
 
-// The same for products with scales and for factors in FP8: also the correctly rounded
-// value is one that an honest computation may give, and it agrees with exact arithmetic.
+// TestScaledProducts checks the same for products with scales and for FP8 factors, and that the
+// correctly rounded value is admitted and agrees with exact arithmetic.
 func TestScaledProducts(t *testing.T) {
 	g := gen.New(t.Name())
 	models := []def.Model{def.FMAChain, def.MMA(32, 13).Narrow(13), def.MMA(2, 25).Narrow(4)}
@@ -184,7 +184,8 @@ func correctlyScaled(c *randdef.Case, row, col int) uint32 {
 	return exact.RoundBig(c.Operands[2].DType, new(big.Float).SetPrec(2000).SetRat(sum))
 }
 
-// The tree over panels makes a long sum better than a chain, and the bound says so.
+// TestPanelsAreBetterThanAChain checks that the bound of a long sum is smaller for a tree over panels
+// than for a chain.
 func TestPanelsAreBetterThanAChain(t *testing.T) {
 	const K = 4096
 	g := gen.New(t.Name())

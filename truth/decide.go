@@ -38,8 +38,8 @@ type Rounding struct {
 const bigPrec = 200
 
 // Decide rounds an output, given by the position of its operand, once to its storage
-// format, using only the float64 enclosures: an element that these leave open is
-// Undecided. In mode Rounded it shows where only one stored value is admitted.
+// format. It uses only the float64 enclosures; an element that they leave open is
+// Undecided. In mode Rounded, an element is decided if only one stored value is admitted.
 func (r *Result) Decide(operand int) *Rounding {
 	a := r.call.operands[operand]
 	n := a.Rows * a.Cols
@@ -117,8 +117,8 @@ func (k *call) roundSums(z *Rounding, open *places) error {
 	return nil
 }
 
-// multiplied returns a finite number times others, exactly: these are binary32 numbers, of
-// 24 bits.
+// multiplied returns the exact product of a finite number and binary32 numbers, which have 24
+// bits each.
 func multiplied(x *big.Float, by []float64) *big.Float {
 	for _, y := range by {
 		z := new(big.Float).SetPrec(x.Prec() + 24)

@@ -10,17 +10,18 @@ import (
 	"tokitai/num/ball"
 )
 
-// Forms says where all forms of an expression agree on what becomes of infinite inputs. A sum
-// of products gives one infinity or NaN in any order, but a factor that is taken out of a sum,
-// or multiplied into it, can make a difference: (2-1)*Inf is an infinity, 2*Inf - 1*Inf is
-// NaN; and so can a quotient. A factor that rounding may make positive or negative decides the
-// sign of an infinity that it is multiplied by. It also says where some form may overflow.
+// Forms records, for each output of a call, whether all algebraically equal forms of the
+// definition give the same result where inputs are infinite, and whether some form may overflow.
+// The order of a sum of products makes no difference: it gives the same infinity or NaN in every
+// order. Multiplying a factor into a sum can make one, as (2-1)*Inf is infinite and 2*Inf - 1*Inf
+// is NaN. So can a division. If rounding errors may change the sign of a factor, an infinity
+// multiplied by it may have either sign.
 type Forms struct {
 	call *call
 	at   [][]form // by operand, row after row
 }
 
-// form is what is known of the forms of one output.
+// form holds what Forms knows about one output.
 type form struct{ isOne, isZero, mayOverflow, isEither bool }
 
 // FindForms finds where the forms of a definition agree, for a call. It writes nothing.
@@ -58,15 +59,14 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 	return f, nil
 }
 
-// formOfScaled returns what is known of the forms of a sum of products times scales, which may
-// be multiplied into the factors, or with each other. Forms agree on infinities if all scales
-// are finite and no partial product can overflow, which makes NaN against a zero, or vanish,
-// which makes NaN against an infinity.
+// formOfScaled returns the form of a sum of products times scales, which kernels may multiply into
+// the factors, or with each other first. All forms agree on infinities if all scales are finite and
+// no partial product can overflow, which times zero is NaN, or underflow to zero, which times an
+// infinity is NaN. If a scale is NaN or infinite, so is the product of all.
 func formOfScaled(scales []float64, p products) form {
 	high, low, product := 0, 0, 1.0
-	one, hasInfinite, finite := form{isOne: true}, false, 1.0
+	one, hasInfinite, finite := form{}, false, 1.0
 	for _, scale := range scales {
-		one.isOne = one.isOne && !math.IsInf(scale, 0) && scale == scale
 		if math.IsInf(scale, 0) {
 			hasInfinite = true
 		} else {
@@ -74,7 +74,7 @@ func formOfScaled(scales []float64, p products) form {
 		}
 		high, low, product = high+max(0, exponent(scale)), low+min(0, exponent(scale)), product*math.Abs(scale)
 	}
-	sum, abs, highest, lowest := 0.0, 0.0, 0, 0 // the last two of the factors of one product
+	sum, abs, highest, lowest := 0.0, 0.0, 0, 0 // highest and lowest are exponents of the factors of one product
 	sizes := 0.0                                // of the factors
 	for i := range p.a {
 		up, down := 0, 0
@@ -94,61 +94,61 @@ func formOfScaled(scales []float64, p products) form {
 	lost := 0x1p-149 * (float64(n)*(1+finite) + sizes) // products that underflow, and factors that do when they are scaled
 	one.isEither = hasInfinite && finite*math.Abs(sum) <= finite*gamma(4*n+4)*abs+lost
 	one.mayOverflow = high+max(highest, exponent(abs)) > 127
-	one.isOne = one.isOne && !one.mayOverflow && low+lowest >= -126 && product >= 0x1p-126 && product <= math.MaxFloat32
+	one.isOne = !one.mayOverflow && low+lowest >= -126 && product >= 0x1p-126 && product <= math.MaxFloat32
 	return one
 }
 
-// Agree reports whether every form gives an output that is no number the same: NaN, or the
+// Agree reports whether an output that is NaN or infinite is the same in every form: NaN, or an
 // infinity of the same sign.
 func (f *Forms) Agree(operand, row, col int) bool {
 	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].isOne
 }
 
-// IsEither reports whether an output that is infinite may be of either sign, or NaN: it has an
-// infinite factor, and the sign of another one is lost in rounding errors.
+// IsEither reports whether an infinite output may have either sign, or be NaN: it has an infinite
+// factor, and rounding errors may change the sign of another factor.
 func (f *Forms) IsEither(operand, row, col int) bool {
 	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].isEither
 }
 
-// IsZero reports whether every form gives zero for an output: multiplied out, all its terms are
-// zeros, such as the reciprocal of an infinity.
+// IsZero reports whether an output is zero in every form: if everything is multiplied out, all
+// terms are zero. The reciprocal of an infinity is such a zero.
 func (f *Forms) IsZero(operand, row, col int) bool {
 	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].isZero
 }
 
-// MayOverflow reports whether, on the way to an output, factors are multiplied whose product
-// exceeds binary32 in some order or form, even if the definition's own steps stay below. Sums
-// of products alone have no such forms.
+// MayOverflow reports whether some order or form of the computation of an output multiplies factors
+// whose product exceeds binary32, even if the definition's own steps do not. A plain sum of
+// products has no such forms.
 func (f *Forms) MayOverflow(operand, row, col int) bool {
 	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].mayOverflow
 }
 
-// nature is a number that knows of which kinds the monomials are that remain when everything is
-// multiplied out. Quotients, and functions of what is not a single infinity, are inputs of
-// their own. It is a ball.Number, so that a definition is evaluated with it.
+// nature is a number with the kinds of its monomials: the terms that remain when the expression
+// that computes it is multiplied out. A quotient, or a function of anything but a single infinity,
+// counts as an input. nature is a ball.Number, so that definitions can be evaluated with it.
 type nature struct {
 	kinds    kinds
 	value    ball.Ball // unknown if not finite
-	isLinear bool      // nothing was multiplied: there is nothing to take out
-	high     int       // at least the exponent of every partial product, and 0
+	isLinear bool      // nothing was multiplied, so there is no factor to take out
+	high     int       // upper bound of the exponents of all partial products, at least 0
 	overflew bool      // a partial product on the way, inside a function, may have overflowed
 
-	hasInfinity bool // among the inputs; without, signs are of no interest
+	hasInfinity bool // an input is infinite; otherwise signs do not matter
 
 	sign  int     // 1 or -1 if the number, or the infinity, is of that sign in every form, else 0
-	size  float64 // the magnitudes of the monomials together, which rounding errors are relative to
-	steps int     // roundings, one after the other
+	size  float64 // sum of the magnitudes of the monomials, to which rounding errors are relative
+	steps int     // number of roundings in sequence
 	lost  float64 // what underflow and the errors of functions' arguments add to the error
 }
 
-// error bounds how far the number is off in any form. As promise stable has it, every step
-// counts four times.
+// error bounds the error of the number in any form. As in promise stable, every step counts four
+// times.
 func (x nature) error() float64 { return float64(gamma(4*x.steps+4)*x.size) + x.lost }
 
 // isEither reports whether the number is an infinity whose sign is not known.
 func (x nature) isEither() bool { return x.sign == 0 && x.kinds&isInfinite != 0 }
 
-// signOf returns the sign of all numbers within an error of an enclosed one, 0 if there is none.
+// signOf returns the common sign of all numbers within off of an enclosure, or 0 if they differ.
 func signOf(value ball.Ball, off float64) int {
 	switch lo, hi := value.Bounds(); {
 	case !value.Known():
@@ -164,7 +164,7 @@ func signOf(value ball.Ball, off float64) int {
 // mayOverflow reports whether a partial product exceeds binary32 in some form.
 func (x nature) mayOverflow() bool { return x.overflew || x.high > 127 }
 
-// after returns z, which is computed from x.
+// after marks z as computed from x.
 func (z nature) after(x nature) nature {
 	z.overflew = z.overflew || x.mayOverflow()
 	return z
@@ -180,13 +180,13 @@ const (
 	isPlusInfinity
 	isMinusInfinity
 	isUndefined // 0 times an infinity, or the like
-	isNaN       // of an input that is NaN
+	isNaN       // from an input that is NaN
 )
 
 const isInfinite = isPlusInfinity | isMinusInfinity
 
-// isOne reports whether all forms agree. NaN stays NaN in every form. Infinities of one sign
-// alone stay; of both they give NaN where nothing is multiplied.
+// isOne reports whether all forms agree. NaN stays NaN in every form. Infinities of one sign stay
+// infinite; infinities of both signs give NaN if nothing is multiplied.
 func (x nature) isOne() bool {
 	switch {
 	case x.kinds&isNaN != 0:
@@ -219,8 +219,8 @@ func (x nature) FromFloat64(v float64) nature {
 	return z
 }
 
-// of returns a number of which nothing is known but its enclosure. What may be too small for
-// binary32 may be zero.
+// of returns a number of which only an enclosure is known. It may be zero if it may underflow in
+// binary32.
 func (x nature) of(value ball.Ball) nature {
 	const smallest = 0x1p-126
 	lo, hi := value.Bounds()
@@ -301,7 +301,7 @@ func (x nature) Add(y nature) nature {
 	return z
 }
 
-// or returns what holds for both numbers, with an enclosure of the result.
+// or returns a number that may be x or y, with the given enclosure.
 func (x nature) or(y nature, value ball.Ball) nature {
 	z := nature{
 		kinds: x.kinds | y.kinds, value: value, high: max(x.high, y.high), overflew: x.overflew || y.overflew, hasInfinity: x.hasInfinity,
@@ -358,7 +358,7 @@ func (x nature) Sum(terms []nature) nature {
 	return x
 }
 
-// function returns the value of a function, which for single infinities is given.
+// function applies f. Its values at single infinities are given by at.
 func (x nature) function(f func(ball.Ball) ball.Ball, at map[kinds]float64) nature {
 	if v, ok := at[x.infinity()]; ok {
 		return x.FromFloat64(v).after(x)
@@ -377,14 +377,13 @@ func (x nature) function(f func(ball.Ball) ball.Ball, at map[kinds]float64) natu
 	return z
 }
 
-// signed returns the number with the sign that a function has everywhere, or where its argument
-// has that sign.
+// signed returns the number with the given sign, which the caller knows the function to have.
 func (x nature) signed(sign int) nature {
 	x.sign = sign
 	return x
 }
 
-// infinity returns the one infinity that the number is in every form; 0 if it is none.
+// infinity returns the infinity that the number is in every form, or 0 if there is none.
 func (x nature) infinity() kinds {
 	if one := x.kinds & isInfinite; x.isOne() && x.kinds&isNaN == 0 && one != isInfinite {
 		return one
@@ -424,7 +423,7 @@ func (x nature) Scale2(n int) nature {
 	return x
 }
 
-// Min and Max choose, where it is clear which.
+// Min and Max choose an argument if it is certain which one to choose.
 func (x nature) Min(y nature) nature { return x.choose(y, x.LessEq(y), x.value.Min(y.value)) }
 func (x nature) Max(y nature) nature { return x.choose(y, y.LessEq(x), x.value.Max(y.value)) }
 

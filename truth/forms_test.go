@@ -8,8 +8,8 @@ import (
 	"tokitai/num"
 )
 
-// TestFormsOfScaledProducts: scales that are multiplied into factors may overflow there, or
-// vanish, although the sum times the scales does neither.
+// TestFormsOfScaledProducts checks products that overflow or underflow if scales are multiplied into
+// the factors, although the sum times the scales does neither.
 func TestFormsOfScaledProducts(t *testing.T) {
 	inf := math.Inf(1)
 	for _, c := range []struct {
@@ -25,9 +25,12 @@ func TestFormsOfScaledProducts(t *testing.T) {
 		{"a huge scale against a tiny one", []float64{math.MaxFloat32, 0x1p-126}, []float64{0, inf, 3.5}, []float64{0, -1, 0}, false, true, false},
 		{"a tiny scale against a large one", []float64{0x1p-120, 0x1p60}, []float64{0x1p-14, 1}, []float64{inf, 1}, false, false, false},
 		{"an infinite scale", []float64{inf, 1}, []float64{1}, []float64{1}, false, false, false},
+		{"an infinite scale and a zero", []float64{inf, 0}, []float64{1}, []float64{1}, false, false, false},
+		{"a scale that is NaN", []float64{math.NaN(), 1}, []float64{inf}, []float64{1}, false, false, false},
 		{"an infinite scale of a sum that cancels", []float64{inf, 1}, []float64{1, 1}, []float64{1, -1 - 0x1p-23}, false, false, true},
 		{"an infinite scale and one that makes factors subnormal", []float64{inf, 0x1p-149}, []float64{2, -1.25}, []float64{-0.5, 0.375}, false, false, true},
 		{"an infinite scale and a small one", []float64{0x1p-100, inf}, []float64{2, -1.25}, []float64{-0.5, 0.375}, false, false, false},
+		{"a tiny product of scales", []float64{0x1.4p-64, 0x1.4p-63}, []float64{inf}, []float64{1}, false, false, false},
 		{"a large product of scales", []float64{0x1p70, 0x1p70}, []float64{1}, []float64{1}, false, true, false},
 	} {
 		if got := formOfScaled(c.scales, products{a: c.a, b: c.b}); got.isOne != c.isOne || got.mayOverflow != c.mayOverflow || got.isEither != c.isEither {
@@ -36,8 +39,8 @@ func TestFormsOfScaledProducts(t *testing.T) {
 	}
 }
 
-// TestInfinityOfEitherSign: an infinity is of either sign where it is multiplied by a number
-// whose sign rounding errors decide, and only there.
+// TestInfinityOfEitherSign checks that an infinity may have either sign only if it is multiplied by
+// a number whose sign depends on rounding errors.
 func TestInfinityOfEitherSign(t *testing.T) {
 	d := def.Must(def.Rowwise("test.normalise", func(b *def.Builder) {
 		x, gamma := b.In("x"), b.InCol("gamma", def.Like("x"))

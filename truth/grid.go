@@ -10,9 +10,9 @@ import (
 	"tokitai/num"
 )
 
-// Grid says which outputs of a call have only one right value, although the kernel may add
-// in any order and fuse products with sums: all values on the way lie on a grid that is
-// coarse enough for binary32. It is found from the operands themselves.
+// Grid records which outputs of a call have only one right value, although the kernel may add
+// in any order and fuse products with sums: all intermediate values lie on a grid that is
+// coarse enough for binary32 to be exact. It is computed from the operands of the call.
 type Grid struct {
 	call *call
 	at   [][]bool // by operand, row after row
@@ -25,10 +25,10 @@ type GridOptions struct {
 
 	// InAnyForm asks for outputs that every form of the expression gives, not only the
 	// definition's own steps with sums in any order: factors multiplied out or taken out of
-	// sums. These are the outputs that are sums and products of inputs. A value that is
-	// divided, is a root or comes from a function has no other forms that all give the
-	// same: a mean that is updated with each element divides differently. An output without a
-	// sum is left to its set: m + (1-b)*(g-m) rounds where b*m + (1-b)*g does not.
+	// sums. These are outputs made of sums and products of inputs. The forms of a quotient, a
+	// root or a function do not all give the same result: a mean that is updated with each
+	// element divides differently. Outputs without a sum are left out, since
+	// m + (1-b)*(g-m) rounds where b*m + (1-b)*g does not.
 	InAnyForm bool
 
 	Context context.Context // nil means no limit
@@ -67,11 +67,11 @@ func FindGrid(d *def.Definition, operands []num.Array, o GridOptions) (*Grid, er
 			mark(operand, row, col, isSum[operand] && v.fits(significand))
 		}, markInt)
 	}
-	k.Mode = Rounded // the constants are those that are executed
+	k.Mode = Rounded // constants as they are executed, in binary32
 	return g, sweep(k, settle(0), nil, func(operand, row, col int, v settled) { mark(operand, row, col, v.isSettled) }, markInt)
 }
 
-// sumsOf returns which outputs of a rowwise definition depend on a sum, by operand.
+// sumsOf reports, by operand, which outputs of a rowwise definition depend on a sum.
 func sumsOf(d *def.Definition) map[int]bool {
 	depends := make([]bool, len(d.Math.Nodes))
 	for _, n := range d.Math.Nodes { // arguments first
@@ -93,8 +93,8 @@ func (g *Grid) Has(operand, row, col int) bool {
 // significand is the number of bits that binary32 keeps.
 const significand = 24
 
-// findSums finds the elements of a contraction or a scatter-add whose products, old value
-// and scales have sums that are exact in every order, with the scales anywhere.
+// findSums finds the elements of a contraction or a scatter-add whose sums of products, old value
+// included, are exact in every order, wherever the scales are multiplied in.
 func (g *Grid) findSums() error {
 	k := g.call
 	terms, err := k.termsOf()

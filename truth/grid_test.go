@@ -9,8 +9,7 @@ import (
 	"tokitai/num"
 )
 
-// TestSumsOnTheGrid holds the limit of a sum against what it is for: the most that fits, and one
-// unit more.
+// TestSumsOnTheGrid checks the limit of a sum: the largest that fits, and one unit more.
 func TestSumsOnTheGrid(t *testing.T) {
 	total := def.Must(def.Rowwise("total", func(b *def.Builder) { b.OutRow("y", def.RowSum(b.In("x")), def.Only(num.F32)) }))
 	product := def.Must(def.Contraction("product", def.ContractionForm{
@@ -46,7 +45,7 @@ func TestSumsOnTheGrid(t *testing.T) {
 	}
 }
 
-// TestModelsOnTheGrid gives a tensor core of few bits a sum that needs them all.
+// TestModelsOnTheGrid checks a sum that needs more bits than a narrow tensor core has.
 func TestModelsOnTheGrid(t *testing.T) {
 	product := def.Must(def.Contraction("product", def.ContractionForm{
 		Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"M", "N"},
@@ -59,8 +58,8 @@ func TestModelsOnTheGrid(t *testing.T) {
 	}
 }
 
-// TestOneFormOnTheGrid has results that only the definition's own steps give, and none that
-// depends on fused steps.
+// TestOneFormOnTheGrid checks results that are exact in the definition's own steps but not in every
+// form, or that depend on fused steps.
 func TestOneFormOnTheGrid(t *testing.T) {
 	for _, test := range []struct {
 		name           string
@@ -96,7 +95,7 @@ func TestOneFormOnTheGrid(t *testing.T) {
 	}
 }
 
-// TestNoSumOnTheGrid has a product, which another form may round on the way.
+// TestNoSumOnTheGrid checks a product, whose intermediate results another form may round.
 func TestNoSumOnTheGrid(t *testing.T) {
 	d := def.Must(def.Rowwise("product", func(b *def.Builder) {
 		b.Out("z", b.In("x", def.Only(num.F32)).Mul(def.Two), def.Only(num.F32))

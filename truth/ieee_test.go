@@ -20,8 +20,8 @@ import (
 	"tokitai/truth"
 )
 
-// runs are the shipped rowwise definitions on all their kinds of data, a few rows of
-// each; definitions without data of their own take that of their operation, or normally
+// runs returns the shipped rowwise definitions on all their kinds of data, a few rows of
+// each. Definitions without data of their own use that of their operation, or normally
 // distributed operands.
 func runs(t testing.TB) []*accuracy.Run {
 	t.Helper()
@@ -84,8 +84,8 @@ func eachOutput(d *def.Definition, operands []num.Array, f func(operand, r, c in
 	}
 }
 
-// The reference's result is in the set of correctly rounded steps, which lies in the
-// set of any steps; in another order the sets still lie in each other.
+// TestIEEESetsOfOperations checks that the reference's result is in the set of correctly rounded
+// steps, and that this set is part of the set of any steps, in every order.
 func TestIEEESetsOfOperations(t *testing.T) {
 	for _, run := range runs(t) {
 		name := fmt.Sprintf("%s/%s", run.Data.Definition.Name, run.Data.Name)
@@ -154,8 +154,8 @@ func isStepwise(d *def.Definition) bool {
 	})
 }
 
-// On random definitions the reference's result is in the set; where no function takes
-// part it is the whole set.
+// TestIEEESetsOfRandomDefinitions checks that the reference's result is in the set and, if no
+// function is involved, is the only element.
 func TestIEEESetsOfRandomDefinitions(t *testing.T) {
 	judged, single, known, refused := 0, 0, 0, 0
 	for seed := range 600 {
@@ -202,8 +202,8 @@ func TestIEEESetsOfRandomDefinitions(t *testing.T) {
 	}
 }
 
-// Each kind of step by hand: exactly the bits of binary32, and what a function or a sum
-// in an open order adds.
+// TestIEEEByHand checks each kind of step with values worked out by hand: exactly the bits of
+// binary32, and the error of a function or of a sum in any order.
 func TestIEEEByHand(t *testing.T) {
 	third := func(x def.Value) def.Value { return x.Div(def.Const(3)) }
 	rowSum := unary(func(_ *def.Builder, x def.Value) def.Value { return x.Mul(def.Zero).Add(def.RowSum(x)) })

@@ -102,7 +102,7 @@ func isInside(s set, cols int) ball.Truth {
 	return ball.No
 }
 
-// word returns the only value of a set, for random bits.
+// word returns the only value of a set, as random bits.
 func (e *evaluator[T]) word(s set) uint32 {
 	if !s.isOne() {
 		e.fail("random bits hang on a comparison of real numbers that is too close to call")
@@ -150,8 +150,8 @@ func (e *evaluator[T]) storeRandomly(xs []T, d num.DType, words []set) {
 
 // best returns the columns in which the maximum (or minimum) of a row may be: all those
 // whose enclosures overlap the best one's. A column is excluded if an earlier one
-// certainly holds at least as much, or a later one more. An unknown value may be NaN,
-// which wins, unless it is certain what it is.
+// certainly holds at least as much, or a later one more. An unknown value may be NaN, which
+// counts as the best, unless it is certainly something else.
 func (e *evaluator[T]) best(n *def.Node) set {
 	x, sign := e.values[n.Args[0].ID].x, 1
 	if n.Op == def.OpRowArgMin {
@@ -221,8 +221,8 @@ func mayBeLargest[T ball.Number[T]](x []T, columns []int32) []int32 {
 	return may
 }
 
-// certainty finds the values of a row that are certainly NaN or infinite, however
-// execution rounds. Enclosures cannot tell.
+// certainty finds the values of a row that are certainly NaN or infinite, however execution
+// rounds. Enclosures do not show this.
 type certainty[T ball.Number[T]] struct {
 	e    *evaluator[T]
 	seen map[certainKey]float64

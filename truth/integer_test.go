@@ -13,7 +13,7 @@ import (
 	"tokitai/truth"
 )
 
-// admitted are the columns that an int32 output per row admits.
+// admitted returns the columns that an int32 output per row admits.
 func admitted(r *truth.Result, operand, cols int) []int {
 	var list []int
 	for c := range cols {
@@ -92,7 +92,7 @@ func TestColumnsOfExtremes(t *testing.T) {
 	}
 }
 
-// TestOpenColumns uses a column that is one of several.
+// TestOpenColumns checks definitions that use a column that may be one of several.
 func TestOpenColumns(t *testing.T) {
 	d := rowwise("open", func(b *def.Builder) {
 		x := b.In("x")
@@ -155,7 +155,7 @@ func TestOpenColumns(t *testing.T) {
 	want(13, 3, 1, 1+0x1p-10) // down by the word 0xffffffff, up by 0
 }
 
-// TestColumnsNeedDigits decides with more digits what float64 leaves open.
+// TestColumnsNeedDigits checks that more digits decide what float64 leaves open.
 func TestColumnsNeedDigits(t *testing.T) {
 	d := rowwise("digits", func(b *def.Builder) {
 		x := b.In("x")

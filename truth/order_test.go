@@ -18,8 +18,8 @@ var orders = []def.Order{
 	{}, def.Sequential, {Kind: def.Lanes, Width: 16}, {Kind: def.Chunks, Width: 8}, {Kind: def.Pairwise}, {Kind: def.Height, Width: 12},
 }
 
-// shuffled is a sum of some order: two of the terms are replaced by their sum until one
-// is left. Two at random make a tree of moderate height.
+// shuffled sums in a random order: it replaces two random terms by their sum until one is left,
+// which makes a tree of moderate height.
 func shuffled(g *gen.Generator, terms []float32) float32 {
 	terms = append([]float32(nil), terms...)
 	for len(terms) > 1 {
@@ -33,7 +33,7 @@ func shuffled(g *gen.Generator, terms []float32) float32 {
 
 func add32(a, b float32) float32 { return a + b }
 
-// sumIn adds up in the order; of any order a random one, and of a height a tree.
+// sumIn sums in the order: a random one if any is allowed, and a tree if only the height is given.
 func sumIn(g *gen.Generator, o def.Order, terms []float32) float32 {
 	switch o.Kind {
 	case def.AnyOrder:
@@ -69,7 +69,7 @@ func mustBeIn(t *testing.T, what string, r *truth.Result, operand, row, col int,
 	}
 }
 
-// gammaOf is the textbook bound of n roundings.
+// gammaOf returns the textbook bound of n roundings.
 func gammaOf(n int) float64 { return float64(n) * 0x1p-24 / (1 - float64(n)*0x1p-24) }
 
 func fill(g *gen.Generator, a num.Array, value func(g *gen.Generator) float32) {
@@ -253,7 +253,8 @@ func TestOrderOfScatterAdds(t *testing.T) {
 	}
 }
 
-// A sum that may overflow on the way is unknown in every order that lets it.
+// TestOrderOverflows checks that a sum is unknown in every order in which a partial sum may
+// overflow.
 func TestOrderOverflows(t *testing.T) {
 	sum := rowwise("sum", func(b *def.Builder) { b.OutRow("y", def.RowSum(b.In("x")), def.AnyFloat) })
 	scatter := def.Must(def.ScatterAdd("scatter", def.ScatterForm{Index: "i", Rows: "x", Result: "y"}))
@@ -317,7 +318,7 @@ func TestFunctionULP(t *testing.T) {
 	}
 }
 
-// Decide is Round as far as float64 goes.
+// TestDecide checks that Decide agrees with Round where float64 suffices.
 func TestDecide(t *testing.T) {
 	d := rowwise("sum", func(b *def.Builder) {
 		x, y := b.In("x", def.AnyFloat), b.In("y", def.AnyFloat)
@@ -352,7 +353,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Blocks of four elements, their remainders, both ways to lie in memory.
+// TestContractionSizes checks blocks of four elements and their remainders, in both layouts.
 func TestContractionSizes(t *testing.T) {
 	for M := 1; M <= 5; M++ {
 		for N := 1; N <= 5; N++ {
@@ -403,7 +404,7 @@ func TestContractionSizes(t *testing.T) {
 	}
 }
 
-// apart is an array with a gap after every row.
+// apart returns an array with a gap after every row.
 func apart(d num.DType, size [2]int) num.Array {
 	wide := num.NewArray(d, size[0], size[1]+3)
 	return num.Array{DType: d, Rows: size[0], Cols: size[1], Stride: wide.Stride, Data: wide.Data}

@@ -9,9 +9,9 @@ import (
 	"tokitai/num/ball"
 )
 
-// polynomial is a number that knows how it was made from inputs by additions and
-// multiplications: as the sum of the monomials that remain when everything is multiplied out.
-// It is a ball.Number, so that a definition is evaluated with it.
+// polynomial is a number computed from inputs by additions and multiplications, seen as the sum of
+// the monomials that remain when everything is multiplied out. It is a ball.Number, so that
+// definitions can be evaluated with it.
 //
 // All monomials are integer multiples of 2^unit, and their magnitudes add up to abs. If
 // abs < 2^24·2^unit, every form of the expression is exact in binary32 at every step, with
@@ -49,14 +49,14 @@ func exponent(x float64) int {
 	return e
 }
 
-// fits reports whether the number has so many bits at most, in every form.
+// fits reports whether the number has at most that many bits in every form.
 func (x polynomial) fits(most int) bool {
 	return x.isExact && x.value.Known() && (x.abs == 0 || x.abs < math.Ldexp(1, most+x.unit) && x.low >= -126 && x.high < 127)
 }
 
 func (x polynomial) isZero() bool { return x.isExact && x.abs == 0 && x.value.Known() }
 
-// inexact returns a number that is no sum of products.
+// inexact returns a number that is not a sum of products.
 func inexact(v ball.Ball) polynomial { return polynomial{value: v} }
 
 func (x polynomial) FromFloat64(v float64) polynomial {

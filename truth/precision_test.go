@@ -55,7 +55,7 @@ func everythingCall(R, C int, seed string) *call {
 
 type element struct{ operand, row, col int }
 
-// values are everything that an evaluation gives.
+// values holds all results of an evaluation.
 type values[T any] struct {
 	floats map[element]T
 	ints   map[element]set
@@ -76,8 +76,8 @@ func bigs(t *testing.T, k *call, prec uint) values[ball.Big] {
 	return valuesOf(t, k, ball.NewBig(0, prec))
 }
 
-// Balls of the same real number meet, at every precision, and more bits give less
-// radius.
+// TestRisingPrecision checks that the balls of a number at all precisions overlap, and that more
+// bits give a smaller radius.
 func TestRisingPrecision(t *testing.T) {
 	for _, size := range [][2]int{{1, 1}, {3, 7}, {70, 2}} {
 		t.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
@@ -153,7 +153,7 @@ func mustMeet(t *testing.T, k *call) (known int) {
 	return known
 }
 
-// Asking for single places gives what evaluating everything gives.
+// TestPlaces checks that evaluating single places gives the same as evaluating everything.
 func TestPlaces(t *testing.T) {
 	k := everythingCall(5, 6, t.Name())
 	all := bigs(t, k, 100)

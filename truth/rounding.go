@@ -27,8 +27,8 @@ func storageError(d num.DType) (u, eta, limit float64) {
 }
 
 // gamma bounds the relative effect of n roundings one after the other:
-// (1+unit)^n - 1 <= n·unit/(1 - n·unit) (Higham 2002, lemma 3.1); +Inf if that means
-// nothing.
+// (1+unit)^n - 1 <= n·unit/(1 - n·unit) (Higham 2002, lemma 3.1). It is +Inf if n·unit is
+// 1 or more.
 func gamma(n int) float64 {
 	x := float64(n) * unit
 	if x >= 1 {
@@ -66,10 +66,9 @@ var (
 	_ rounder[settled]    = settled{}
 )
 
-// roundingOf returns the rounding of a mode; for intervals, which have no other use, it
-// is nearest. Numbers that round in another way say so. What a kernel with its own Order may
-// give follows the random words; the promise of a definition, which is in numbers that are
-// known before, does not.
+// roundingOf returns the rounding of a mode. Numbers may have a rounding of their own; that of
+// intervals is nearest. Stochastic rounding follows the random words only for kernels with an
+// Order: the documented bound of a definition must hold for all words.
 func roundingOf[T ball.Number[T]](o Options, zero T) rounding[T] {
 	if own, ok := any(zero).(rounder[T]); ok {
 		return own.rounding()
@@ -131,8 +130,8 @@ func (r widened[T]) storeRandomly(xs []T, d num.DType, words []int32) {
 	}
 }
 
-// within adds the error of a rounding. A zero rounds to itself, no rounding crosses
-// zero, and a value that may exceed the limit may become infinite.
+// within adds the error of a rounding. Zero rounds to itself, a rounding never changes a sign,
+// and a value that may exceed the limit may become infinite.
 func (r widened[T]) within(xs []T, u, eta, limit float64) {
 	if u == 0 && eta == 0 {
 		return

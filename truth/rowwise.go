@@ -37,7 +37,7 @@ type evaluator[T ball.Number[T]] struct {
 	err        error
 }
 
-// places are elements of one output: columns by row. Nil means all elements of all
+// places lists elements of one output, as columns by row. Nil means all elements of all
 // outputs.
 type places struct {
 	operand int

@@ -8,15 +8,15 @@ import (
 	"tokitai/num/ball"
 )
 
-// settled is a binary32 number that comes out of a definition's own steps, each rounded
-// correctly, whatever the order of its sums, and whether or not products are fused with the
-// additions that follow. It is a ball.Number, so that a definition is evaluated with it. A
-// number that is not settled may be anything.
+// settled is a binary32 number that the definition's own steps, each correctly rounded, give
+// whatever the order of its sums, and whether or not products are fused with the additions that
+// follow. It is a ball.Number, so that definitions can be evaluated with it. A number that is not
+// settled may have any value.
 //
-// A step on settled numbers is settled, but for two: an addition to a product that was
-// rounded, which a fused step would not round; and a sum, which is settled if its terms add
-// up to less than 2^24 units of their lowest bit. A function is settled where its value
-// cannot be missed: exp(0) is 1.
+// A step on settled numbers gives a settled number, with two exceptions: an addition to a rounded
+// product, which a fused step would not round, and a sum, which is settled if its terms add up to
+// less than 2^24 units of their lowest bit. A function is settled where every implementation gives
+// the same value: exp(0) is 1.
 type settled struct {
 	v                float32
 	isSettled        bool
@@ -27,8 +27,8 @@ func settle(v float32) settled {
 	return settled{v: v, isSettled: math.Abs(float64(v)) <= math.MaxFloat32}
 }
 
-// to returns the result of a step on one number, with that of a step on two: settled if they
-// are.
+// to returns the result v of a step on x, and with that of a step on x and y. The result is settled
+// if the arguments are.
 func (x settled) to(v float32) settled {
 	if !x.isSettled {
 		return settled{}
@@ -109,7 +109,7 @@ func (x settled) Max(y settled) settled {
 	return x.with(y, x.v).as(x)
 }
 
-// as is what it is of another number of the same value.
+// as returns x, marked as a rounded product if y is one.
 func (x settled) as(y settled) settled {
 	x.isRoundedProduct = x.isSettled && y.isRoundedProduct
 	return x
@@ -153,7 +153,7 @@ func (x settled) Recip() settled {
 
 func (x settled) Rsqrt() settled { return x.Sqrt().Recip() }
 
-// Exp is settled where it is 1, or too small for any number but zero.
+// Exp is settled where its value is 1, or so small that it rounds to zero.
 func (x settled) Exp() settled {
 	if x.v < -200*math.Ln2 {
 		return x.to(0)

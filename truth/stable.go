@@ -46,9 +46,10 @@ import (
 //     random word, which makes it a monotonic function of the value before: the ends of the set are
 //     y-B and y+B, rounded to binary32 and then by that word.
 //   - Absolute terms: k·2^-150·|dy/dv| for every product, quotient and fused multiply-add v, twice
-//     that for a scale node, and n·2^-150·|dy/dv| if v is a sum of n > k terms divided or multiplied by
-//     what is the same for all of them, since a kernel may divide the terms; |dy/df|·max(k_f·2^-150, 1/MaxFloat32) for functions, because a value
-//     whose reciprocal overflows may be lost, as in x/(1+exp(-t)). If subnormals may be flushed,
+//     that for a scale node, and n·2^-150·|dy/dv| if v is a sum of n > k terms divided or multiplied
+//     by a value that is the same for all of them, since a kernel may divide the terms;
+//     |dy/df|·max(k_f·2^-150, 1/MaxFloat32) for functions, because a value whose reciprocal
+//     overflows may be lost, as in x/(1+exp(-t)). If subnormals may be flushed,
 //     2^-126 takes the place of 2^-150 and of 1/MaxFloat32, and subnormal inputs may be 0. Then
 //     StableOptions.Allow.
 //   - Second order: the derivatives, and the magnitudes that they are multiplied by, are the
@@ -57,7 +58,7 @@ import (
 //     Δ = DΔ + e, where e has the errors listed above. So B is a proven bound, not a linear
 //     estimate.
 //
-// An element is unknown where a value on the way exceeds a sixteenth of the largest number, since
+// An element is unknown if an intermediate value exceeds a sixteenth of the largest number, since
 // other forms may overflow there.
 //
 // The result is intersected with the enclosure of the perturbed values itself. Where a
@@ -96,8 +97,8 @@ type StableOptions struct {
 	// those of no profile.
 	Errors func(function string) promise.Error
 
-	// Allow returns an absolute error that is allowed besides, for one element of an output,
-	// given by the position of its operand; nil is none.
+	// Allow returns an additional absolute error that is allowed for one element of an output,
+	// given by the position of its operand; nil allows none.
 	Allow func(operand, row, col int) float64
 
 	// Context ends an evaluation early, with its error; nil never ends.
@@ -124,8 +125,8 @@ type Stable struct {
 	ints    *Result               // of mode Rounded, if an output holds int32
 }
 
-// stableOutput holds one output, row after row. The error of an element, but for the last
-// rounding of y and for what is allowed besides, is fixed + Σ slopes·shape.factor.
+// stableOutput holds one output, row after row. The error of an element is
+// fixed + Σ slopes·shape.factor, without the last rounding of y and StableOptions.Allow.
 type stableOutput struct {
 	exact  []ball.Ball
 	box    []ball.Ball // of all perturbed values, at the largest heights
@@ -308,8 +309,8 @@ func (s *Stable) At(operand, row, col int) ball.Ball {
 	return s.outputs[operand].exact[i]
 }
 
-// Exact returns what Enclose does in mode Exact, which has been computed on the way. It is nil if
-// an output holds int32.
+// Exact returns the result of Enclose in mode Exact, which EncloseStable computes as well. It is
+// nil if an output holds int32.
 func (s *Stable) Exact() *Result {
 	k := *s.call
 	k.Options = Options{Params: k.Params, Model: k.Model, Context: k.Context, Mode: Exact}

@@ -15,8 +15,8 @@ import (
 // 2^-24.
 const stableFactor = 4
 
-// nearOverflow is how much larger the values on the way of another form may be: from this share of
-// the largest number on, they may overflow where the definition's do not.
+// nearOverflow is how many times larger than the definition's the intermediate values of another
+// form may be. A value above the largest number divided by it may overflow in some form.
 const nearOverflow = 16
 
 // disturbance is the error that the promise allows at a node, in terms of the node's value v:
@@ -34,8 +34,8 @@ func (z *disturbance) isAbsolute() bool {
 	return z.relative == 0 && z.perArgument == 0 && z.absolute != 0
 }
 
-// most bounds the error at a value x, and an argument of a function. A zero that is exact stays
-// so.
+// most bounds the error at a value x, which a function may have computed from argument. An exact
+// zero has no error.
 func (z *disturbance) most(x, argument ball.Ball) float64 {
 	if x == (ball.Ball{}) {
 		return 0
@@ -134,8 +134,8 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 	return z, nil
 }
 
-// isStoredByWord reports whether a node is stochastic rounding by words that are certain, and is
-// stored in the format that it rounds to, and not used otherwise.
+// isStoredByWord reports whether a node rounds stochastically by words that are certain, and its
+// only use is to be stored in the format that it rounds to.
 func (s *Stable) isStoredByWord(n *def.Node) bool {
 	if n.Op != def.OpSRound || n.Args[1].Op != def.OpRandom {
 		return false
@@ -204,7 +204,8 @@ func (r *perturbed) adder(n, width int, s shape) adder[ball.Ball] {
 }
 
 // perturbation evaluates a rowwise definition twice, row by row, exactly and with the errors of
-// the promise, and finds how much these change the results. What belongs to nodes is by Node.ID.
+// the promise, and finds how much these change the results. Slices with an element per node are
+// indexed by Node.ID.
 type perturbation struct {
 	*Stable
 	*arena
@@ -215,7 +216,7 @@ type perturbation struct {
 	isExact  []bool // computed from inputs without rounding
 	varies   []bool // depends on a value that has an error
 
-	// Of the current row.
+	// The rest is about the current row.
 	errors   [][]float64 // E of each value that has an error, or is cut
 	sizes    [][]float64 // Σ|terms| of sums; of those that are known after the last row, so far
 	extremes []float64   // of a maximum the least that it may be, of a minimum the negative of the most
@@ -422,7 +423,7 @@ func (p *perturbation) disturb(n *def.Node) {
 	}
 }
 
-// widen adds errors that depend on values alone, and takes note of them.
+// widen adds errors that depend only on values, and stores them in errors.
 func (p *perturbation) widen(out []ball.Ball, errors []float64, z *disturbance) {
 	errors = errors[:len(out)]
 	relative, absolute := z.relative, z.absolute

@@ -24,8 +24,8 @@ func approximate(f func(float64) float64, share float64) func(float32) float32 {
 	}
 }
 
-// Kernels in other forms than the definition's, whose functions are as wrong as is declared,
-// are admitted, and would not be without the declaration.
+// TestStableDeclaredForms checks that kernels in other forms, whose functions have the declared
+// errors, are admitted, and would not be without the declaration.
 func TestStableDeclaredForms(t *testing.T) {
 	const slope, cubic = 0.7978845608028654, 0.7978845608028654 * 0.044715
 	const columns = 101
@@ -159,7 +159,7 @@ func TestStableDeclaredForms(t *testing.T) {
 	}
 }
 
-// The absolute error of a function counts once.
+// TestStableAbsolute checks that the absolute error of a function counts once.
 func TestStableAbsolute(t *testing.T) {
 	d := rowwise("exponential", func(b *def.Builder) { b.Out("y", fn.Exp(b.In("x")), def.Like("x")) })
 	operands := []num.Array{num.NewArray(num.F32, 1, 1), num.NewArray(num.F32, 1, 1)}

@@ -198,7 +198,7 @@ func adamwParams(h adamw.Hyper, t float64) adamwNumbers {
 	return z
 }
 
-// The promise admits right kernels in other algebra, and no others.
+// TestStableForms checks that the promise admits right kernels in other forms, and no wrong ones.
 func TestStableForms(t *testing.T) {
 	for _, f := range otherForms() {
 		rejected, elements := 0, 0

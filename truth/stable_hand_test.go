@@ -30,9 +30,9 @@ func stable(t *testing.T, d *def.Definition, o truth.StableOptions, operands ...
 	return s
 }
 
-// mustBe holds an f32 element to an exact value and a bound that were worked out by hand: the
-// values at both ends of the bound are admitted, those beyond are not. The second order is below
-// 2^-8 of the bounds here.
+// mustBe compares an f32 element with an exact value and a bound that were worked out by hand: the
+// values at both ends of the bound must be admitted, those beyond must not. The second order is
+// below 2^-8 of the bounds here.
 func mustBe(t *testing.T, what string, s *truth.Stable, operand, row, col, height int, y, bound float64) {
 	t.Helper()
 	if got := s.At(operand, row, col).Mid; math.Abs(got-y) > 0x1p-40*max(math.Abs(y), bound) {
@@ -78,7 +78,8 @@ func TestStableSoftmaxByHand(t *testing.T) {
 	}
 }
 
-// A constant row: only the inputs, their sum and beta can move y, which is beta.
+// TestStableLayerNormByHand has a constant row, where y is beta: only the inputs, their sum and beta
+// can change it.
 func TestStableLayerNormByHand(t *testing.T) {
 	const n, eps, value = 4, 0.25, 3.0
 	gamma, beta := []float32{2, -1, 0.5, 1}, []float32{0.75, -4, 1, 0}
@@ -199,7 +200,7 @@ func TestStableGEMMByHand(t *testing.T) {
 	mustBe(t, "pairwise", pairs, 2, 0, 0, 100, y, 3*u*size)
 }
 
-// What an author declares widens the sets by exactly that.
+// TestStableDeclarations checks that a declaration widens the sets by exactly what it says.
 func TestStableDeclarations(t *testing.T) {
 	x, y := row(1.5, -2, 0, 3.25, 3), num.NewArray(num.F32, 1, 5)
 	plain := stable(t, softmaxop.ForwardDefinition, truth.StableOptions{}, x, y)
@@ -264,8 +265,8 @@ func TestStableDeclarations(t *testing.T) {
 	}
 }
 
-// A mean that is updated with every element divides as often as there are elements, and each
-// quotient may underflow.
+// TestStableMeanOfSubnormals checks a mean that is updated with every element: it divides once per
+// element, and each quotient may underflow.
 func TestStableMeanOfSubnormals(t *testing.T) {
 	d := rowwise("mean", func(b *def.Builder) { b.OutRow("y", def.RowSum(b.In("x")).Div(b.Columns()), def.Only(num.F32)) })
 	g := gen.New("mean of subnormals")
@@ -292,7 +293,7 @@ func TestStableMeanOfSubnormals(t *testing.T) {
 	}
 }
 
-// Sets grow with the height, and Height finds the least.
+// TestStableHeights checks that sets grow with the height, and that Height finds the least one.
 func TestStableHeights(t *testing.T) {
 	d := rowwise("sum", func(b *def.Builder) { b.OutRow("y", def.RowSum(b.In("x")), def.Only(num.F32)) })
 	x := num.NewArray(num.F32, 1, 40)
@@ -324,7 +325,8 @@ func TestStableHeights(t *testing.T) {
 	}
 }
 
-// Where a result is not known, nothing is; where a comparison is not decided, both sides are.
+// TestStableEdges checks that nothing is admitted for an unknown result, and both branches of an
+// undecided comparison are.
 func TestStableEdges(t *testing.T) {
 	clipped := rowwise("clipped", func(b *def.Builder) {
 		root := b.In("x").Sqrt()

@@ -7,11 +7,11 @@ import (
 	"tokitai/num/ball"
 )
 
-// lateSum collects the errors of a sum over columns or over the whole tensor, row by row. Those
-// of values that belong to a row add up. Those of values that all rows share, such as a weight
-// per column, act on all rows together: their derivatives are added first. Only the effect of a
-// shared value of one column on the sum of another, through a reduction of rows, is added row by
-// row.
+// lateSum collects the errors of a sum over columns or over the whole tensor, row by row. Errors
+// of values that belong to a row add up. A value that all rows share, such as a weight per column,
+// has the same error in all rows, so its derivatives are added before their magnitude is taken. An
+// exception is the effect of a shared value of one column on the sum of another column, through a
+// reduction of rows: it is added row by row.
 type lateSum struct {
 	node   *def.Node
 	column *column  // of a column sum: the derivatives of its terms

@@ -10,7 +10,7 @@ import (
 	"tokitai/truth"
 )
 
-// A declared order limits the height of sums, whatever height is asked about.
+// TestStableHeightsAreThoseOfTheOrder checks that a declared order limits the height of sums.
 func TestStableHeightsAreThoseOfTheOrder(t *testing.T) {
 	x, total := num.NewArray(num.F32, 1, 1024), num.NewArray(num.F32, 1, 1)
 	for c := range x.Cols {

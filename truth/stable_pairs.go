@@ -8,13 +8,13 @@ import (
 	"tokitai/num/ball"
 )
 
-// pairs computes Σ_j |a·f_j + b·g_j|·E_j for many a and b, each in a time that hardly depends on
-// the number of terms. With the ratios r = g/f in ascending order and the weights w = |f|·E, it is
+// pairs computes Σ_j |a·f_j + b·g_j|·E_j for many a and b, in nearly constant time for each pair.
+// With the ratios r = g/f in ascending order and the weights w = |f|·E, the sum is
 //
 //	Σ_j w_j·|a + b·r_j| = |b|·Σ_j w_j·|r_j - t|,  t = -a/b,
 //
-// for which totals of w and w·r on both sides of t suffice. Cells of equal width, as many as there
-// are ratios, help to sort these and to find t.
+// for which the totals of w and w·r on both sides of t suffice. The ratios are sorted, and t is
+// found, by cells of equal width, as many as there are ratios.
 type pairs struct {
 	ratios         []float64
 	before         []totals // of the ratios before each; one more than there are ratios
@@ -75,7 +75,7 @@ func (z *pairs) cellOf(t float64) int {
 	return 0
 }
 
-// sort sorts by cells, and then the numbers of each cell.
+// sort distributes the numbers over the cells and sorts each cell.
 func (z *pairs) sort() {
 	n := len(z.unsorted)
 	z.cells = slices.Grow(z.cells[:0], n+1)[:n+1]

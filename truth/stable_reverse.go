@@ -32,7 +32,7 @@ type column struct {
 
 	isFixed     []bool // by Node.ID: the derivatives are the same in all rows
 	isFound     bool   // those are found
-	keepsNarrow bool   // those by narrow values too: nobody eliminates them
+	keepsNarrow bool   // keeps the derivatives by narrow values too, since they are not eliminated
 }
 
 // adjoints are derivatives by narrow values, by Node.ID: those of each column, or of a single
@@ -49,7 +49,8 @@ func (p *perturbation) newAdjoints(n int) adjoints {
 	return adjoints{make([][]ball.Ball, nodes), make([]bool, nodes), n, p.arena}
 }
 
-// to returns the place of the derivatives by a node, and whether they are still to be set.
+// to returns where the derivatives by a node are stored, and whether they must be set rather than
+// added to.
 func (a *adjoints) to(id int) (place []ball.Ball, isFirst bool) {
 	if a.by[id] == nil {
 		a.by[id] = a.balls(a.n)

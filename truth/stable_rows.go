@@ -144,7 +144,7 @@ func (p *perturbation) hasError(n *def.Node) bool {
 	return !p.noise[n.ID].isNone()
 }
 
-// newSlopes returns room for the slopes of a node. Those of sums and differences are set.
+// newSlopes allocates the slopes of a node, and sets those of sums and differences.
 func (p *perturbation) newSlopes(n *def.Node, length int) []slope {
 	if n.Op.IsRowReduction() || n.Op == def.OpColSum || n.Op == def.OpTotalSum {
 		return nil
@@ -246,9 +246,10 @@ func (p *perturbation) start(a *adjoints, n *def.Node) {
 	one[0] = oneBall
 }
 
-// addErrors adds what the errors of the current row change: fixed ones, and those of the sums of
-// the row per unit of their factor. of has the direct derivatives of a wide value; nil stands for
-// a narrow one. Values that all rows share are given to shared, if it is not nil.
+// addErrors adds the effects of the errors of the current row: to fixed those that do not depend on
+// sums, and to slopes those of the row's sums, per unit of their factor. of has the direct
+// derivatives of a wide value, and is nil for a narrow one. Values that all rows share are passed
+// to shared, if it is not nil.
 func (p *perturbation) addErrors(of *column, by *adjoints, fixed, slopes []float64, shared func(n *def.Node, of *column, by *adjoints)) {
 	for _, n := range p.noisy {
 		errors := p.errors[n.ID]

@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the hashes of the sets anew")
 
-// manners are options under which sets are computed in different ways.
+// manners has options under which sets are computed in different ways.
 var manners = []struct {
 	name string
 	o    truth.StableOptions
@@ -109,8 +109,8 @@ func TestStableComesWithTruth(t *testing.T) {
 
 // TestStableSets compares the sets of promise stable with committed hashes: of operations, of the
 // forms in which they are usually computed, and of random definitions. The code that finds the
-// sets may become faster, but they stay the same to the last bit, on every machine. A change that
-// is meant rewrites the file with -update.
+// sets may become faster, but the sets stay the same to the last bit, on every machine. -update
+// rewrites the file after an intended change.
 func TestStableSets(t *testing.T) {
 	var lines []string
 	add := func(name string, write func(w hash.Hash, o truth.StableOptions) error) {

@@ -7,13 +7,13 @@ import (
 	"tokitai/num/ball"
 )
 
-// slope is the slope of a node in one of its arguments: a number D with which a difference
-// of the argument from its exact value, times D, is the difference of the node, up to the other
-// arguments. It encloses all D that occur between the exact values and any of the box: most are
-// derivatives over the box; those of products and quotients are closer (slopes).
+// slope is the slope of a node with respect to one of its arguments: a number D such that, if only
+// this argument differs from its exact value, the node differs from its own by D times as much. It
+// encloses the D for all values in the box. Most slopes are derivatives over the box; those of
+// products and quotients are tighter (findSlopes).
 type slope struct {
 	sign int         // 1 or -1: the slope is that
-	by   []ball.Ball // or else these, per column or a single one; nil if the node does not depend on it
+	by   []ball.Ball // otherwise the slopes, one per column or a single one; nil if the node does not depend on the argument
 }
 
 var (
@@ -22,9 +22,9 @@ var (
 	halfBall = ball.Ball{Mid: 0.5, Rad: 0.5} // [0, 1]
 )
 
-// findSlopes computes the slopes of a node that varies, for the current row. Where there are
-// none, or none that are any use, the node is cut off from its arguments: the whole difference
-// from its exact value counts as its error.
+// findSlopes computes the slopes of a node that varies, for the current row. Where it has none, or
+// they are too large to be useful, the node is cut off from its arguments: the whole difference
+// from its exact value counts as its own error.
 func (p *perturbation) findSlopes(n *def.Node) {
 	z := p.slopes[n.ID]
 	switch n.Op {
@@ -158,8 +158,8 @@ func (p *perturbation) mean(n *def.Node) []ball.Ball {
 	return m
 }
 
-// cut makes the whole difference of a value from its exact value its error, which its
-// arguments then do not explain.
+// cut counts the whole difference of a value from its exact value as its own error, and none of it
+// as caused by its arguments.
 func (p *perturbation) cut(n *def.Node, j int) {
 	p.errors[n.ID][j] = Radius(p.box.values[n.ID].x[j], p.centre.values[n.ID].x[j])
 	for k := range p.slopes[n.ID] {

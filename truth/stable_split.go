@@ -6,10 +6,10 @@ import (
 	"tokitai/def"
 )
 
-// A sum of differences is split: its terms are sums or differences themselves, such as x - first
-// in LayerNorm. A kernel may as well sum the parts, and subtract later what is the same for all
+// A sum is called split if its terms are sums or differences themselves, such as x - first in
+// LayerNorm. A kernel may sum the parts instead, and subtract later what is the same for all
 // terms. So a term counts with the larger of its own magnitude and those of its parts that differ
-// between columns, and the sum with at least k additions, for what is subtracted.
+// between columns, and the sum with at least k additions, for the subtraction.
 
 func isSum(n *def.Node) bool {
 	return n.Op == def.OpRowSum || n.Op == def.OpColSum || n.Op == def.OpTotalSum
@@ -19,9 +19,10 @@ func isSplit(n *def.Node) bool {
 	return isSum(n) && (n.Args[0].Op == def.OpAdd || n.Args[0].Op == def.OpSub)
 }
 
-// quotients returns how many products or quotients may stand for one, and underflow: k, or the
-// number of terms of a sum that is divided, or multiplied, by what is the same for all of them. A
-// kernel may divide the terms instead, as a mean does that is updated with every element.
+// quotients returns how many products or quotients a kernel may compute, and let underflow, in
+// place of one: k, or the number of terms of a sum that is divided or multiplied by a value that
+// is the same for all terms. A kernel may divide the terms instead, as one does that updates a
+// mean with every element.
 func (s *Stable) quotients(n *def.Node) float64 {
 	most := 1
 	for k, a := range n.Args {
@@ -48,7 +49,7 @@ func (p *perturbation) shapeOf(n *def.Node) shape {
 	return p.shapes[map[def.Op]sumKind{def.OpRowSum: rowSums, def.OpColSum: columnSums, def.OpTotalSum: totalSums}[n.Op]]
 }
 
-// leastError returns what k additions are more than those of the shape, of a split sum.
+// leastError returns by how much the error of k additions exceeds that of a split sum in its shape.
 func (p *perturbation) leastError(n *def.Node, j int) float64 {
 	if !isSplit(n) {
 		return 0

@@ -13,17 +13,18 @@ import (
 //
 //	Σ_j |Σ_s a_s·g_sj|·E_j
 //
-// where a_s = dy/ds, g_sj = ds/dv_j and E_j is the error: exactly up to second order, not by
-// Σ_s |a_s|·Σ_j |g_sj|·E_j, which counts what cancels. An element in column c has its direct
-// derivative besides, for j = c.
+// where a_s = dy/ds, g_sj = ds/dv_j and E_j is the error. The bound is exact up to second order;
+// Σ_s |a_s|·Σ_j |g_sj|·E_j would count contributions that cancel. For an element in column c, its
+// direct derivative is added for j = c.
 type spread struct {
 	node   *def.Node
 	errors []float64
 	sums   []dense
 	others []sparse
 	pairs  pairs // if there are two sums
+	tree   tree  // if there are more, and many columns
 
-	isMinor bool // the errors are those of underflow and of single steps, for which the sum of magnitudes will do
+	isMinor bool // the errors are only those of underflow and of single steps: the sum of magnitudes suffices
 	coarse  float64
 }
 
@@ -34,7 +35,7 @@ type dense struct {
 	size  float64 // Σ |mid of by|·E
 	slack float64 // Σ (rad of by)·E
 
-	// For the element at hand.
+	// For the current element.
 	from []ball.Ball // dy/ds, nil if there is none
 	a    float64     // its midpoint, 0 if it cancels
 }
@@ -92,6 +93,7 @@ func (z *spread) prepare(p *perturbation) {
 	if len(z.sums) == 2 && !z.isMinor {
 		z.pairs.take(z.sums[0].by, z.sums[1].by, z.errors)
 	}
+	z.tree.isBuilt = false
 	z.coarse = float64(len(z.errors)+64) * 0x1p-50
 }
 
@@ -142,7 +144,7 @@ func (z *spread) addMagnitudes(totals []float64, own []ball.Ball) {
 	}
 }
 
-// addOne is addTo for one sum, of which there is nothing to cancel but the direct derivatives.
+// addOne is addTo for one sum, which only direct derivatives can cancel.
 func (z *spread) addOne(totals []float64, own []ball.Ball) {
 	s := &z.sums[0]
 	from, by, errors := s.from[:len(totals)], s.by[:len(totals)], z.errors[:len(totals)]
@@ -253,7 +255,7 @@ func (z *spread) total(i, c int, own ball.Ball, isLeftOut bool) float64 {
 		x := s.from[i]
 		m := math.Abs(x.Mid)
 		slack += float64(m*s.slack) + float64(x.Rad*(s.size+s.slack))
-		if m <= x.Rad { // it cancels: what is left is of second order
+		if m <= x.Rad { // it cancels up to second order
 			slack += float64(m * s.size)
 			continue
 		}
@@ -265,8 +267,13 @@ func (z *spread) total(i, c int, own ball.Ball, isLeftOut bool) float64 {
 	switch {
 	case count == 2 && len(z.sums) == 2 && !z.isMinor:
 		sum = z.pairs.sum(z.sums[0].a, z.sums[1].a)
-	case count >= 2:
+	case count >= 2 && len(z.errors) < leastTree:
 		sum = z.direct()
+	case count >= 2:
+		if !z.tree.isBuilt {
+			z.tree.build(z.sums, z.errors)
+		}
+		sum = z.tree.sum(z.sums)
 	}
 	if !(sum <= triangle) {
 		sum = triangle

@@ -8,8 +8,8 @@ import (
 	"tokitai/num/exact"
 )
 
-// stableSums holds the elements of a definition that is not rowwise: exact sums, and what their
-// error in an order of any height is computed from.
+// stableSums holds the elements of a definition that is not rowwise: exact sums, and the data from
+// which their error in an order of any height is computed.
 type stableSums struct {
 	call  *call // in mode Rounded
 	sums  []exact.Product
@@ -94,9 +94,9 @@ func sizesOf(p products) (sizes [2]float64) {
 	return sizes
 }
 
-// flushed bounds what is lost if every subnormal number becomes a zero: the factors, each of
-// which is multiplied by the other one; the products; the partial sums; the old value, and the
-// result. Zeros lose nothing.
+// flushed bounds the error if every subnormal number becomes zero: the factors, each multiplied by
+// the other one; the products; the partial sums; the old value, and the result. Zeros have no
+// error.
 func (z *stableSums) flushed(i int) float64 {
 	if z.call.d.Kind == def.KindGather || z.sums[i].Abs == 0 {
 		return 0
@@ -109,10 +109,10 @@ func (z *stableSums) flushed(i int) float64 {
 }
 
 // scaled multiplies a sum by the scales r of its row and c of its column in any way: one after
-// the other, with each other first, or into the factors. That takes two roundings of the sum, or
-// three of every product more. What is subnormal is off by eta: s·r, which c multiplies; s·c;
-// r·c, which the sum multiplies; each a·r and b·c; and the result. Where the definition's own
-// steps may overflow, nothing is known.
+// the other, with each other first, or into the factors. That takes two more roundings of the sum,
+// or three more of every product. A subnormal intermediate result has an error of eta: s·r, which
+// is multiplied by c; s·c; r·c, which is multiplied by the sum; each a·r and b·c; and the result.
+// If the definition's own steps may overflow, the result is unknown.
 func (z *stableSums) scaled(i int, sum ball.Ball, row, col int) ball.Ball {
 	k, size := z.call, z.sums[i].Abs
 	own := k.encloseScaled(sum, row, col)

@@ -11,7 +11,7 @@ import (
 	"tokitai/truth"
 )
 
-// flush makes a subnormal number zero.
+// flush replaces a subnormal number by zero.
 func flush(x float32) float32 {
 	if math.Abs(float64(x)) < 0x1p-126 {
 		return 0
@@ -19,8 +19,8 @@ func flush(x float32) float32 {
 	return x
 }
 
-// Products whose factors, terms and partial sums are zeros where they are subnormal are admitted
-// if that is declared, and not otherwise.
+// TestStableFlushedSums checks that products whose subnormal factors, terms and partial sums become
+// zeros are admitted only if that is declared.
 func TestStableFlushedSums(t *testing.T) {
 	const m, k, n = 3, 40, 4
 	a, b := num.NewArray(num.F32, m, k), num.NewArray(num.F32, k, n)
@@ -60,7 +60,8 @@ func TestStableFlushedSums(t *testing.T) {
 	}
 }
 
-// Scales may be multiplied in any order, also where products of two of the three are subnormal.
+// TestStableScalesInAnyOrder checks that scales may be multiplied in any order, even if a product of
+// two of the three factors is subnormal.
 func TestStableScalesInAnyOrder(t *testing.T) {
 	const m, k, n = 16, 9, 16
 	g := gen.New("scales")

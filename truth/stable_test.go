@@ -16,7 +16,8 @@ import (
 	"tokitai/truth"
 )
 
-// The reference's results are admitted, with the heights of the definition's own order.
+// TestStableAdmitsReference checks that the reference's results are admitted, with the heights of
+// the definition's own order.
 func TestStableAdmitsReference(t *testing.T) {
 	for _, run := range runs(t) {
 		name := fmt.Sprintf("%s/%s", run.Data.Definition.Name, run.Data.Name)
@@ -100,8 +101,8 @@ var shared = []*def.Definition{
 	}),
 }
 
-// The bound is that of the inequality, worked out by an evaluation for each value that has an
-// error, and what it has beside is of second order.
+// TestStableInequality checks that the bound is that of the inequality, which is computed here by one
+// evaluation for each value that has an error, up to second order.
 func TestStableInequality(t *testing.T) {
 	hold := func(name string, d *def.Definition, operands []num.Array, params []float64) {
 		s, err := truth.EncloseStable(d, operands, truth.StableOptions{Params: params})
@@ -121,8 +122,11 @@ func TestStableInequality(t *testing.T) {
 			}
 		}
 	}
-	for _, run := range small(t, 2, 13, others) {
-		hold(run.Data.Definition.Name+"/"+run.Data.Name, run.Data.Definition, run.Operands, run.Data.Params)
+	for _, leastTree := range []int{1, 1000} {
+		defer truth.SetLeastTree(leastTree)()
+		for _, run := range small(t, 2, 13, others) {
+			hold(run.Data.Definition.Name+"/"+run.Data.Name, run.Data.Definition, run.Operands, run.Data.Params)
+		}
 	}
 }
 
@@ -149,7 +153,8 @@ func small(t *testing.T, rows, cols int, more []*def.Definition) []*accuracy.Run
 	return list
 }
 
-// No computation whose errors are within those of the promise leaves the bound.
+// TestStableIsProven checks that computations whose errors are within those of the promise stay
+// within the bound.
 func TestStableIsProven(t *testing.T) {
 	trials := testlevel.Pick(40, 2000)
 	for _, run := range small(t, 3, 9, slices.Concat(others, shared)) {

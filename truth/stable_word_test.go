@@ -10,9 +10,9 @@ import (
 	"tokitai/truth"
 )
 
-// The set of a weight that is rounded stochastically has what the definition's own random word
-// makes of the values that the weight may have before: one value almost everywhere, and the
-// neighbour that another word would choose is none of them.
+// TestStableFollowsRandomWords checks that the set of a stochastically rounded weight holds the
+// values that the definition's own random word gives: almost always one, and never the neighbour
+// that another word would give.
 func TestStableFollowsRandomWords(t *testing.T) {
 	const rows, cols = 8, 64
 	d := adamw.StochasticDefinition

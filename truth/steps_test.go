@@ -37,9 +37,9 @@ func stepsInAnyOrder(g *gen.Generator, m num.MMA, d num.DType, a, b []uint32, in
 	return sum
 }
 
-// TestStepsInAnyOrder: with a model of tensor cores and an order, the enclosure holds the
-// steps of the model in every order, and binary32 sums too, and reaches as far as the
-// bound that the documents derive.
+// TestStepsInAnyOrder checks that, with a model of tensor cores and an order, the enclosure holds the
+// results of the model's steps in every order, and binary32 sums too, and extends to the bound that
+// the documents derive.
 func TestStepsInAnyOrder(t *testing.T) {
 	const M, N = 4, 5
 	outside, count := 0, 0
@@ -109,9 +109,9 @@ func TestStepsInAnyOrder(t *testing.T) {
 	}
 }
 
-// Where F is below the 20 fractional bits of a product, every term of a step may lose almost
-// a unit of the alignment: the product, which is the largest, and the old value. Both losses
-// have to be in the bound.
+// TestEveryTermOfAStepLosesBits checks that the bound covers the losses of all terms of a step. If F
+// is less than the 20 fractional bits of a product, every term may lose almost a unit of the
+// alignment: the product, which is the largest, and the old value.
 func TestEveryTermOfAStepLosesBits(t *testing.T) {
 	d := def.Must(def.Contraction("product", def.ContractionForm{
 		Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"}, Accumulate: true,

@@ -9,7 +9,7 @@ import (
 	"tokitai/num/ball"
 )
 
-// shape says how the terms of a sum are added: in an order, or as the definition sums a
+// shape describes how the terms of a sum are added: in an order, or as the definition sums a
 // whole tensor.
 type shape struct {
 	n        int
@@ -88,8 +88,8 @@ func fold[T any](s shape, terms []T, add func(a, b T) T) T {
 	return def.Fold(def.Sequential, terms, add)
 }
 
-// adder computes several sums at once. The terms of a row all go to one sum, or one to
-// each.
+// adder computes several sums at once. The terms of a row are all added to one sum, or one to
+// each sum.
 type adder[T any] interface {
 	add(row []T)
 	total(out []T)
@@ -115,8 +115,8 @@ func (c *collector[T]) total(out []T) {
 	}
 }
 
-// runningSum adds exactly, and adds the rounding error at the end. It collects the terms
-// in blocks, because Ball.Sum of many terms is tighter.
+// runningSum encloses exact sums and adds the rounding error at the end. It collects the terms
+// in blocks, because Ball.Sum of many terms at once is tighter.
 type runningSum[T ball.Number[T]] struct {
 	sums    []T
 	pending []T // block terms of the first sum, then of the second, …

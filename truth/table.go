@@ -182,19 +182,18 @@ func panelsError(p products, d num.DType, m def.Model, abs float64, accumulates 
 // orderError bounds the error of a sum of K products in an order. A scatter-add of f16 is
 // then added in binary32 too.
 //
-// A term that passes r roundings one after the other ends up as (1+δ)^r of itself, so
-// all together are off by gamma(r)·Σ|a·b| at most. Of r the order has the additions.
-// A product of binary32 factors rounds once more, unless it is fused with an addition;
-// stored values and products of 16-bit factors do not. Such terms that are binary32
-// numbers, which leaves out products of bf16 that underflow, lose no more than
-// shape.factor allows.
+// A term that goes through r roundings is multiplied by (1+δ)^r, so the error of the sum is
+// at most gamma(r)·Σ|a·b|. The order gives the number of additions in r. A product of binary32
+// factors is rounded once more, unless it is fused with an addition; stored values and
+// products of 16-bit factors are not. If these are binary32 numbers, which products of bf16
+// that underflow are not, the error is at most that of shape.factor.
 //
-// Where a product is subnormal, it or the addition that it is fused with loses 2^-150
-// besides: for each product once, and the additions that follow make 1+gamma of that.
+// If a product is subnormal, it or the addition that it is fused with has an additional error
+// of 2^-150, once for each product, which the additions that follow multiply by at most 1+gamma.
 //
-// An old value is one more term. It may stand anywhere in a declared order, or be added
-// to the sum of the others, which takes one addition more; the height of an order that
-// is given by its height alone includes it.
+// An old value is one more term. It may be anywhere in a declared order, or be added to the
+// sum of the others, which takes one more addition; the height of an order that is given only
+// by its height includes it.
 func (k *call) orderError(order def.Order, K int, abs float64) float64 {
 	if K == 0 {
 		return 0
@@ -262,9 +261,9 @@ func (k *call) stepsError(p products) float64 {
 	return e
 }
 
-// scatterError: a term passes the additions of its chunk but the first, which adds
-// to +0, and those of the chunk sums, of which again the first adds to +0 unless
-// there is an old value.
+// scatterError bounds the error of a scatter-add. A term goes through the additions of its chunk
+// except the first, which adds to +0, and those of the chunk sums, of which again the first adds
+// to +0 unless there is an old value.
 func scatterError(n int, accumulates bool, abs float64) float64 {
 	if n == 0 {
 		return 0

@@ -114,9 +114,9 @@ func (k *call) ended() error {
 	return k.Context.Err()
 }
 
-// Enclose evaluates d on its operands, in the order of Definition.Operands. It writes
-// nothing: of a pure output only format and size matter. Inputs must not change while
-// the result is in use.
+// Enclose evaluates d on its operands, in the order of Definition.Operands. It writes to none of
+// them: only the format and size of a pure output matter. Inputs must not change while the result
+// is in use.
 func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error) {
 	if len(operands) != len(d.Operands) {
 		return nil, fmt.Errorf("%s: got %d operands, want %d", d.Name, len(operands), len(d.Operands))
@@ -159,7 +159,7 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 	return r, nil
 }
 
-// room allocates a value for every element of every float output.
+// room allocates one value for every element of every float output.
 func room[T any](k *call) [][]T {
 	m := make([][]T, len(k.d.Operands))
 	for i, operand := range k.d.Operands {

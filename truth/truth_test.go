@@ -27,7 +27,7 @@ func rowwise(name string, build func(b *def.Builder)) *def.Definition {
 	return def.Must(def.Rowwise(name, build))
 }
 
-// unary is y = f(x), with the name of the test as its name.
+// unary returns the definition y = f(x).
 func unary(f func(b *def.Builder, x def.Value) def.Value) *def.Definition {
 	return rowwise("unary", func(b *def.Builder) { b.Out("y", f(b, b.In("x")), def.AnyFloat) })
 }
@@ -174,7 +174,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// A comparison that cannot be decided gives both branches.
+// TestOpenComparison checks that an undecided comparison gives both branches.
 func TestOpenComparison(t *testing.T) {
 	d := unary(func(_ *def.Builder, x def.Value) def.Value {
 		third := x.Div(def.Const(3))
@@ -243,7 +243,8 @@ func TestNoInformation(t *testing.T) {
 	}
 }
 
-// In mode Rounded overflow and arguments outside a function's domain are unknown.
+// TestRoundedLimits checks that results are unknown in mode Rounded if they may overflow, or if an
+// argument may be outside of a function's domain.
 func TestRoundedLimits(t *testing.T) {
 	bounded := func(f *def.Function) *def.Definition {
 		return unary(func(_ *def.Builder, x def.Value) def.Value { return f.Of(x) })
@@ -288,7 +289,8 @@ func TestRoundedLimits(t *testing.T) {
 	}
 }
 
-// No rounding crosses zero: what is below it stays below, however small.
+// TestRoundedSigns checks that no rounding crosses zero: a negative value stays negative, however
+// small.
 func TestRoundedSigns(t *testing.T) {
 	halved := unary(func(_ *def.Builder, x def.Value) def.Value { return x.Mul(def.Const(0.375)) })
 	for _, x := range []float32{0x1p-149, 0x1p-148, 0x1.8p-147, 0x1p-140} {
@@ -302,7 +304,7 @@ func TestRoundedSigns(t *testing.T) {
 	}
 }
 
-// Values on a boundary between two answers are decided by exact arithmetic.
+// TestRoundTies checks that exact arithmetic decides values on a boundary between two results.
 func TestRoundTies(t *testing.T) {
 	d := rowwise("sum", func(b *def.Builder) {
 		x, y := b.In("x", def.AnyFloat), b.In("y", def.AnyFloat)
@@ -324,7 +326,8 @@ func TestRoundTies(t *testing.T) {
 	}
 }
 
-// x - x/3·3 is zero, which no precision tells: it stays open where the sign matters.
+// TestRoundUndecided checks that x - x/3·3, which is zero but at no precision known to be, stays
+// undecided where the sign matters.
 func TestRoundUndecided(t *testing.T) {
 	d := unary(func(_ *def.Builder, x def.Value) def.Value {
 		third := x.Div(def.Const(3))
@@ -340,7 +343,8 @@ func TestRoundUndecided(t *testing.T) {
 	}
 }
 
-// x³ - x·x² is zero, which takes 72 bits to see: more than the least that a Big has.
+// TestRoundNeedsDigits checks x³ - x·x², which takes 72 bits to be recognised as zero: more than the
+// least precision of a Big.
 func TestRoundNeedsDigits(t *testing.T) {
 	d := unary(func(_ *def.Builder, x def.Value) def.Value {
 		zero := x.Mul(x).Mul(x).Sub(x.Mul(x.Mul(x)))
@@ -356,7 +360,8 @@ func TestRoundNeedsDigits(t *testing.T) {
 	}
 }
 
-// An element that is evaluated again only because its neighbour is keeps its state.
+// TestRoundLeavesNeighbours checks that an element that is only evaluated again because of its
+// neighbour keeps its state.
 func TestRoundLeavesNeighbours(t *testing.T) {
 	d := rowwise("shifted", func(b *def.Builder) {
 		x, y := b.In("x", def.AnyFloat), b.In("y", def.AnyFloat)
@@ -374,8 +379,8 @@ func TestRoundLeavesNeighbours(t *testing.T) {
 	}
 }
 
-// What float64 leaves open in a sum over rows, columns or everything is evaluated
-// again from all that it depends on.
+// TestRoundReductions checks that elements that depend on sums over rows, columns or everything, and
+// that float64 leaves open, are evaluated again with everything that they depend on.
 func TestRoundReductions(t *testing.T) {
 	d := rowwise("reductions", func(b *def.Builder) {
 		x := b.In("x")
@@ -453,8 +458,8 @@ func TestWrongUse(t *testing.T) {
 	}
 }
 
-// The radius of a chain of fused multiply-adds, of a scatter-add and of a tensor core
-// covers what each computes.
+// TestSumErrors checks that the radius of a chain of fused multiply-adds, of a scatter-add and of a
+// tensor core covers their results.
 func TestSumErrors(t *testing.T) {
 	const K = 300
 	g := gen.New(t.Name())

@@ -32,11 +32,10 @@ func TestOrderVarianceByHand(t *testing.T) {
 	}
 }
 
-// Binary32 sums in an order have the mean square error that the model says. With z the
-// error over σ, the mean of z² over N sums has the expectation 1 where all roundings
-// are uniform and a standard deviation of √(2/N). Additions that drop a single bit have
-// up to 3/2 of their share, additions that are exact nothing of it: the share of those
-// that were exact is counted.
+// TestOrderVariance checks that binary32 sums in an order have the mean square error of the model.
+// If z is the error divided by σ, the mean of z² over N sums has expectation 1 if all roundings are
+// uniform, and a standard deviation of √(2/N). Additions that drop a single bit contribute up to
+// 3/2 of their share, and exact additions nothing: the share of exact ones is counted.
 func TestOrderVariance(t *testing.T) {
 	const N, K = 2000, 500
 	for _, o := range orders {

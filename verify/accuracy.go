@@ -8,8 +8,8 @@ import (
 	"tokitai/truth"
 )
 
-// accuracy is how far outputs are from the real-number result, on the cases where that is
-// asked for.
+// accuracy holds the errors of outputs against the real-number result, for the cases in which
+// they are measured.
 type accuracy struct {
 	Elements   int64 `json:"elements,omitempty"`
 	Misrounded int64 `json:"misrounded,omitempty"`
@@ -54,14 +54,14 @@ func (w *worst) add(o worst) {
 	}
 }
 
-// enclosed is the truth of a tile's outputs.
+// enclosed holds the truth about a tile's outputs.
 type enclosed struct {
 	exact    *truth.Result
 	promised *truth.Result           // what the definition's own arithmetic may give
 	correct  map[int]*truth.Rounding // by output, of those that are measured
 }
 
-// enclose encloses the truth of a tile's outputs, for those who measure accuracy.
+// enclose encloses the truth about a tile's outputs, to measure accuracy.
 func (v *view) enclose(ctx context.Context, withBig bool) (*enclosed, error) {
 	d := v.target.Definition
 	o := truth.Options{Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded}
@@ -135,8 +135,8 @@ func (v *view) measure(a *accuracy, i, r, c int, x uint64, isWidened bool) {
 	if p := v.truth.promised.At(i, r, c); p.Known() {
 		note(&a.WorstShare, distance/(num.ULP(d, value)/2+truth.Radius(p, b)))
 	}
-	// Among subnormals, and where results underflow, honest errors are biased: the
-	// numbers there are not many ulps large, so that fewer lie just above than below.
+	// Among subnormals, and where results underflow, honest errors are biased: numbers there
+	// are only a few ulps large, so that fewer of them lie just above a value than below.
 	if isWidened || math.Abs(b.Mid) < num.ULP(d, 0)/num.ULP(d, 1) {
 		return
 	}

@@ -9,8 +9,8 @@ import (
 	"tokitai/trial"
 )
 
-// Usual returns the first kind of data of the target's operation; if it has none for the
-// definition, the usual parameters, and normally distributed values.
+// Usual returns the first kind of data of the target's operation. If it has none for the
+// definition, Usual returns the usual parameters and normally distributed values.
 func (t *Target) Usual() op.Data {
 	if list := t.data(); len(list) > 0 {
 		return list[0]
@@ -21,9 +21,9 @@ func (t *Target) Usual() op.Data {
 // Formats returns the usual formats of the operands in the target's format.
 func (t *Target) Formats() []num.DType { return t.formats()[0] }
 
-// Admits judges outputs of the target's kernel: whether each is one that its promise admits for
-// the operands as they were before the call. It returns how many were judged, and what is wrong
-// with the first that is not admissible, or "".
+// Admits judges whether each output of the target's kernel is one that its promise admits for the
+// operands as they were before the call. It returns the number of outputs judged, and what is wrong
+// with the first inadmissible one, or "".
 func (t *Target) Admits(ctx context.Context, before, after []num.Array, params []float64, waived []string) (judged int64, wrong string, err error) {
 	if err := t.check(); err != nil {
 		return 0, "", err
@@ -38,7 +38,7 @@ func (t *Target) Admits(ctx context.Context, before, after []num.Array, params [
 	return j.Elements, fmt.Sprintf("%s is %s, want %s", f.Place, f.Got, f.Want), nil
 }
 
-// elements returns the number of elements, of no judgement 0.
+// elements returns the number of elements, which is 0 for a nil judgement.
 func (j *judgement) elements() int64 {
 	if j == nil {
 		return 0

@@ -45,8 +45,8 @@ func divideLast(_ *def.Definition, l *engine.Launch) error {
 	return nil
 }
 
-// TestAllowances runs forms that PyTorch ships: weak ones, which are rejected plainly, and not
-// under its profile, with the allowance in the report; and a usual one, which needs none.
+// TestAllowances runs forms that PyTorch ships. Weak ones are rejected without its profile, and
+// accepted with it, with the allowance in the report. A usual form needs no allowance.
 func TestAllowances(t *testing.T) {
 	t.Parallel()
 	for _, k := range []struct {

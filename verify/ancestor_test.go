@@ -16,8 +16,7 @@ import (
 	"tokitai/tensor"
 )
 
-// changed is the reference, whose outputs spoil changes: a lowering that is wrong in a
-// way that a test chooses.
+// changed returns a lowering that computes the reference and then lets spoil change the outputs.
 func changed(spoil func(d *def.Definition, operands []num.Array)) *engine.Lowering {
 	return &engine.Lowering{
 		Name: "cpu.changed", Device: "cpu",
@@ -45,7 +44,7 @@ func nudge(operand string) func(d *def.Definition, operands []num.Array) {
 	}
 }
 
-// using lets a call use a lowering without its self-tests, which it would fail.
+// using returns options with which a call uses a lowering without its self-tests, which would fail.
 func using(l *engine.Lowering) []engine.CallOption {
 	return []engine.CallOption{engine.Using(l), engine.WithAdmission(engine.Off)}
 }

@@ -8,18 +8,18 @@ import (
 	"tokitai/trial"
 )
 
-// What lies around operands, and what outputs hold before they are written, must not reach
-// a result, and no kernel should be able to tell a verification by it. So both are drawn by
-// the case's name and the seed: a replay draws the same.
+// The memory around operands, and the contents of outputs before they are written, must not
+// affect a result, and no kernel should be able to recognise a verification by them. So both are
+// drawn from the case's name and the seed: a replay draws the same.
 
-// around is what lies around the operands of a case.
+// around describes the memory around the operands of a case.
 type around struct {
 	guards trial.Guards
 	key    uint64
 }
 
-// around draws what lies around the operands: in half of the cases NaNs, otherwise the guard
-// byte, there or hidden, or ordinary numbers.
+// around draws the memory around the operands: NaNs in half of the cases, otherwise the guard
+// byte, inside or outside of the kernel's buffers, or ordinary numbers.
 func (c *Case) around(t *Target, seed uint64) around {
 	bare := c
 	if c.Guards != "" {
@@ -38,7 +38,7 @@ func (c *Case) around(t *Target, seed uint64) around {
 	return a
 }
 
-// of adds what lies around an operand to its layout.
+// of adds the surroundings of an operand to its layout.
 func (a around) of(l trial.Layout, operand int) trial.Layout {
 	l.Guards, l.Key = a.guards, a.key+uint64(operand)
 	return l
@@ -61,8 +61,8 @@ func (c *Case) pinned(t *Target, seed uint64) *Case {
 	return p
 }
 
-// hasRoom returns an error if the operands of a case whose rows lie far apart would take more
-// than a quarter of a device's memory. The host's takes room only where it is used.
+// hasRoom returns an error if the operands of a case whose rows are far apart would take more
+// than a quarter of a device's memory. Memory of the host is only taken where it is touched.
 func (b *bench) hasRoom(l *loaded) error {
 	_, isSparse := b.device.(trial.Adopter)
 	most := b.device.Describe().MemoryBytes / 4
@@ -72,12 +72,12 @@ func (b *bench) hasRoom(l *loaded) error {
 	return nil
 }
 
-// tooFar says that a case is left out because its rows lie too far apart.
+// tooFar returns the error that a case is left out because its rows are too far apart.
 func (l *loaded) tooFar(err error) error {
 	return &engine.UnsuitedError{Lowering: l.target.ID(), Cause: fmt.Errorf("rows that lie 2^%d elements apart: %w", l.c.Far, err)}
 }
 
-// outOfReach returns what no number of such cases shows.
+// outOfReach returns the limits of what such cases can show.
 func (s *verification) outOfReach() []string {
 	list := []string{
 		"a kernel that recognises the verifier itself, as by the stack of its callers, the clock or the name of the program, may compute otherwise elsewhere",

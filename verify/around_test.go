@@ -19,7 +19,7 @@ import (
 	"tokitai/verify"
 )
 
-// beyond returns the element right behind an operand's last, or the guard behind its gap.
+// beyond returns the element right after an operand's last one, or the guard after its gap.
 func beyond(l *engine.Launch, operand int) float32 {
 	o := &l.Operands[operand]
 	memory := l.Buffers[operand].(device.HostBuffer).Memory()
@@ -32,8 +32,8 @@ func beyond(l *engine.Launch, operand int) float32 {
 	return a.At(0, 0)
 }
 
-// timesZero is the reference, with what lies behind an input times zero added to the
-// outputs: a row that is loaded as whole vectors, under a factor that is zero there.
+// timesZero computes the reference, and adds the memory after an input, times zero, to the outputs,
+// like a kernel that loads rows as whole vectors and multiplies the tail by zero.
 func timesZero(d *def.Definition, l *engine.Launch) error {
 	out := answer(d, l)
 	zero := beyond(l, 0) * 0
@@ -53,8 +53,8 @@ func timesZero(d *def.Definition, l *engine.Launch) error {
 	return nil
 }
 
-// TestGuardsOfNaN: garbage times zero is nothing if the garbage is a number, and in half of
-// the cases it is not.
+// TestGuardsOfNaN checks that reading beyond an operand is found even if what is read is multiplied
+// by zero: in half of the cases it is NaN.
 func TestGuardsOfNaN(t *testing.T) {
 	for _, dtype := range []num.DType{num.F16, num.BF16, num.F32} {
 		x := target(gemm.ForwardDefinition, dtype, bitwise(timesZero))
@@ -69,7 +69,7 @@ func TestGuardsOfNaN(t *testing.T) {
 	}
 }
 
-// TestShrunkGuards: a fault that has nothing to do with guards is reported without them.
+// TestShrunkGuards checks that a fault that does not depend on guards is reported without them.
 func TestShrunkGuards(t *testing.T) {
 	wrong := bitwise(damaged(func(_ *engine.Launch, out []num.Array) { out[1].SetBits(0, 0, out[1].Bits(0, 0)^1) }))
 	r := run(t, target(softmax.ForwardDefinition, num.F16, wrong), verify.Options{Seed: 1}).Report
@@ -78,8 +78,8 @@ func TestShrunkGuards(t *testing.T) {
 	}
 }
 
-// TestOneIndexTooMany: a kernel that scatters one row more than there are indices. Guards
-// that are no index hide it: such a row is skipped.
+// TestOneIndexTooMany checks a kernel that scatters one row more than there are indices. If the
+// guards were not valid indices, the row would be skipped and the fault hidden.
 func TestOneIndexTooMany(t *testing.T) {
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		out := answer(d, l)
@@ -100,8 +100,8 @@ func TestOneIndexTooMany(t *testing.T) {
 	expectRejected(t, x, "normal/Q=7,D=3,V=5/guards=nan", "dweight[0,0] differs", evidence.Bits)
 }
 
-// TestVerifierIsNotRecognised: kernels that compute right only where they see the marks of
-// a verification: guards around an operand, the guard byte in them, poison in an output.
+// TestVerifierIsNotRecognised checks kernels that are right only if they see marks of a
+// verification: guards around an operand, the guard byte in them, poison in an output.
 func TestVerifierIsNotRecognised(t *testing.T) {
 	before := func(l *engine.Launch) []byte { // the memory before the output
 		memory := l.Buffers[1].(device.HostBuffer).Memory()
@@ -126,5 +126,5 @@ func TestVerifierIsNotRecognised(t *testing.T) {
 	}
 }
 
-// old are the poisons that used to be the same in every verification.
+// old has the poisons that every verification once used.
 var old = [...]uint16{0x7e5a, 0xff2d}

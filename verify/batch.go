@@ -11,10 +11,10 @@ import (
 	"tokitai/trial"
 )
 
-// The check batch-X: a row has the bits that it has alone, whatever the other rows hold and
-// however many there are ([def.BatchClauses]). A case names the number of rows, so that the
-// list of cases crosses the edges of tiles. The rows are those of the batch axis; of a
-// product with batch axes the matrices count as rows too.
+// The check batch-X verifies that a row has the same bits alone and in a batch, whatever the other
+// rows hold and however many there are ([def.BatchClauses]). A case names the number of rows, so
+// that the list of cases crosses the edges of tiles. The rows are those of the batch axis; in a
+// product with batch axes, matrices count as rows too.
 
 // batchAxes lists the letters along which an output is independent of the rest.
 func batchAxes(d *def.Definition) []string {
@@ -44,8 +44,8 @@ func batchUse(d *def.Definition, letter string, operand int) def.BatchUse {
 	return use
 }
 
-// batched replaces rows by others, NaN and infinities, and leaves rows out. The rows that
-// stay must keep their bits.
+// batched replaces rows by other rows, NaN and infinities, and leaves rows out. The remaining rows
+// must keep their bits.
 func batched(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		n, _ := x.c.size(letter)
@@ -66,7 +66,7 @@ func batched(letter string) func(*trialRun) (int64, *finding, error) {
 	}
 }
 
-// inCompany replaces rows by others, NaN and infinities. The rows that stay must keep their
+// inCompany replaces rows by other rows, NaN and infinities. The remaining rows must keep their
 // bits.
 func (x *trialRun) inCompany(letter string, tier evidence.TierName) (compared int64, f *finding, err error) {
 	n, _ := x.c.size(letter)
@@ -92,8 +92,7 @@ func (x *trialRun) inCompany(letter string, tier evidence.TierName) (compared in
 	return compared, nil, nil
 }
 
-// rowsAtEdges returns the first and the last of n rows, and the last and first of the tiles
-// that kernels have.
+// rowsAtEdges returns the first and the last of n rows, and those at the edges of usual tiles.
 func rowsAtEdges(n int) []int {
 	rows := []int{0, n - 1}
 	for edge := 8; edge < n; edge *= 2 {
@@ -249,7 +248,7 @@ func keepGroups(to, from num.Array, rows []int) {
 	}
 }
 
-// axis is where a letter's index is found in the rows or columns of an array: row/per mod n,
+// axis says how a letter's index follows from the row or column of an array: it is row/per mod n,
 // or the column.
 type axis struct {
 	isColumn bool
@@ -309,8 +308,8 @@ func batches(most int, isAround bool) []int {
 	return slices.DeleteFunc(list, func(n int) bool { return n > most })
 }
 
-// batch has batches of many sizes, of short and of long rows, and of rows at whose sizes
-// kernels take their fastest paths.
+// batch adds batches of many sizes, of short and long rows, and of rows of the sizes for which
+// kernels have fast paths.
 func (l *lister) batch() {
 	d := l.t.Definition
 	shapes := [][]int{{37, 7}, {64, 16}}

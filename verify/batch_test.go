@@ -19,8 +19,8 @@ import (
 	"tokitai/verify"
 )
 
-// TestBatchChecks: every output that is indexed by rows has a check, in batches of every
-// size at level quick.
+// TestBatchChecks checks that level quick checks every output that is indexed by rows in batches of
+// every size.
 func TestBatchChecks(t *testing.T) {
 	want := slices.Concat([]int{3}, around(8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096))
 	for _, x := range cpuTargets() {
@@ -56,8 +56,8 @@ func TestBatchChecks(t *testing.T) {
 	}
 }
 
-// batchMutant computes the definition, except that the last bit of a row's last output is
-// wrong where it happens.
+// batchMutant computes the definition, except that the last bit of a row's last output is wrong if
+// happens returns true.
 func batchMutant(operand int, happens func(l *engine.Launch, row int) bool) *engine.Lowering {
 	return bitwise(damaged(func(l *engine.Launch, out []num.Array) {
 		for r := range out[operand].Rows {
@@ -118,8 +118,8 @@ func TestBatchInvarianceBites(t *testing.T) {
 	}
 }
 
-// TestBatchInvarianceOfSome: what is exempt is not compared, and what is placed is compared
-// at its own place.
+// TestBatchInvarianceOfSome checks that exempt outputs are not compared, and that outputs that
+// depend on their place are compared at the same place.
 func TestBatchInvarianceOfSome(t *testing.T) {
 	for _, test := range []struct {
 		d     *def.Definition

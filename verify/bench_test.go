@@ -16,7 +16,7 @@ import (
 	"tokitai/verify"
 )
 
-// BenchmarkQuick counts outputs compared, everything included.
+// BenchmarkQuick measures outputs compared per second of a whole verification.
 func BenchmarkQuick(b *testing.B) {
 	wanted := []*def.Definition{gemm.ForwardDefinition, softmax.ForwardDefinition, layernorm.BackwardDefinition, embedding.BackwardDefinition, adamw.InPlaceDefinition}
 	for _, d := range wanted {

@@ -24,7 +24,7 @@ import (
 
 var pairwiseOrder = def.Order{Kind: def.Pairwise}
 
-// orders are honest ways to add up, and what they may declare.
+// orders has honest ways to add up, and what they may declare.
 var orders = []struct {
 	name     string
 	sum      func([]float32) float32
@@ -60,8 +60,8 @@ func scatterAdd(sum func([]float32) float32) kernelFunc {
 	}
 }
 
-// TestHonestOrders: kernels that add up in another order than the definition are
-// accepted under what they declare.
+// TestHonestOrders checks that kernels that sum in an order other than the definition's are
+// accepted under the order that they declare.
 func TestHonestOrders(t *testing.T) {
 	t.Parallel()
 	isSmoke := testlevel.Current() == testlevel.Smoke
@@ -95,7 +95,7 @@ func TestHonestOrders(t *testing.T) {
 	}
 }
 
-// brief leaves out the longer sums of products, unless a level asks for more.
+// brief leaves out the longer sums of products at low test levels.
 func brief(x *verify.Target) *verify.Target {
 	if testLevel() == verify.Smoke && x.Definition.Kind == def.KindContraction {
 		o := *x.Operation
@@ -122,8 +122,8 @@ func expectAllAccepted(t *testing.T, x *verify.Target, what string) *evidence.Re
 	return r
 }
 
-// TestAnswerIsAdmissible: the reference itself is accepted where it promises no bits,
-// for every definition.
+// TestAnswerIsAdmissible checks, for every definition, that the reference is accepted as a kernel
+// that promises no bits.
 func TestAnswerIsAdmissible(t *testing.T) {
 	t.Parallel()
 	for _, x := range someOf(cpuTargets()) {
@@ -136,7 +136,7 @@ func TestAnswerIsAdmissible(t *testing.T) {
 	}
 }
 
-// keep13 rounds to 13 bits of significand on the way to storage.
+// keep13 rounds to 13 significant bits before it stores.
 func keep13(d num.DType, v float32) uint32 {
 	bits := math.Float32bits(v)
 	const dropped = 24 - 13
@@ -144,12 +144,13 @@ func keep13(d num.DType, v float32) uint32 {
 	return num.Narrow(d, math.Float32frombits((bits+half)>>dropped<<dropped))
 }
 
-// cutOff16 adds up in 16 lanes and never rounds away from zero.
+// cutOff16 sums in 16 lanes and rounds toward zero.
 func cutOff16(terms []float32) float32 {
 	return def.Fold(lanes16, terms, func(a, b float32) float32 { return towardZero(float64(a) + float64(b)) })
 }
 
-// TestStatisticsBite: each of three tests rejects a kernel that nothing else does.
+// TestStatisticsBite checks that each of three statistical tests rejects a kernel that no other
+// tier rejects.
 func TestStatisticsBite(t *testing.T) {
 	for _, test := range []struct {
 		what  string
@@ -195,7 +196,7 @@ func TestStatisticsBite(t *testing.T) {
 	expectAccepted(t, target(softmax.ForwardDefinition, num.F16, least), "normal/R=64,C=9")
 }
 
-// TestNoFalseAlarms repeats honest kernels on many seeds.
+// TestNoFalseAlarms verifies honest kernels under many seeds.
 func TestNoFalseAlarms(t *testing.T) {
 	t.Parallel()
 	seeds := testlevel.Pick[uint64](3, 50, 1000)
@@ -233,8 +234,8 @@ func TestNoFalseAlarms(t *testing.T) {
 	}
 }
 
-// TestAlikeErrors: outputs of a function of 16 bits take few values, whose errors do
-// not average out however many outputs there are.
+// TestAlikeErrors checks that outputs that take only few values are not rejected for a bias: a
+// function of 16-bit inputs has few results, whose errors do not average out.
 func TestAlikeErrors(t *testing.T) {
 	free := *engine.Lowerings(cpu.Backend, gelu.ForwardDefinition)[0]
 	free.IsBounded = true
@@ -251,7 +252,8 @@ func TestAlikeErrors(t *testing.T) {
 	}
 }
 
-// TestReplayIsNoStricter: a case that passes in a verification passes by its name.
+// TestReplayIsNoStricter checks that a case that passes in a verification passes when it is run by
+// its name.
 func TestReplayIsNoStricter(t *testing.T) {
 	x := brief(target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16)))))
 	for _, c := range verify.CasesOf(x, verify.Smoke) {
@@ -265,7 +267,7 @@ func TestReplayIsNoStricter(t *testing.T) {
 	}
 }
 
-// TestGatherBounded: a copy is a copy under every contract.
+// TestGatherBounded checks that copies must be exact under every promise.
 func TestGatherBounded(t *testing.T) {
 	n := 0
 	l := bounded(def.Order{}, changing(&n, otherNaN(num.F16)))
@@ -275,7 +277,7 @@ func TestGatherBounded(t *testing.T) {
 	}
 }
 
-// TestTiersOfBounded lists what is asked of a kernel that promises no bits.
+// TestTiersOfBounded checks the tiers of a kernel that promises no bits.
 func TestTiersOfBounded(t *testing.T) {
 	r := run(t, brief(target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16))))), verify.Options{Seed: 1}).Report
 	var asked []evidence.TierName

@@ -12,9 +12,8 @@ import (
 )
 
 // Under a budget, a verification runs the cases of level smoke first, in their order, and then
-// those of its own level in an order drawn from the seed, until the time is spent. What has not
-// run by then is counted in the report. A kernel is accepted only if all cases of level smoke
-// have run.
+// those of its own level in an order drawn from the seed, until the time is spent. The report counts
+// the cases that were not run. A kernel is accepted only if all cases of level smoke have run.
 
 // withTimeout is context.WithTimeout; tests replace it.
 var withTimeout = context.WithTimeout
@@ -62,8 +61,8 @@ func (t *Target) schedule(o *Options) (list []*Case, smoke int) {
 	return first, smoke
 }
 
-// endurance returns how often a kernel runs again on a tiny case. Under a budget, that is one of
-// the cases that must be done.
+// endurance returns how often a kernel is rerun on a tiny case. It is smaller under a budget, where
+// this case must be done.
 func (o *Options) endurance() int {
 	if o.Budget > 0 {
 		return plans[Smoke].endurance
@@ -71,7 +70,7 @@ func (o *Options) endurance() int {
 	return plans[o.Level].endurance
 }
 
-// unchecked counts what the budget left undone, or returns nil.
+// unchecked counts the cases that the budget left out. It returns nil if there are none.
 func (s *verification) unchecked() *evidence.Unchecked {
 	over := len(s.done) + s.unsuited
 	if s.o.Budget <= 0 || over >= s.total {
@@ -80,8 +79,8 @@ func (s *verification) unchecked() *evidence.Unchecked {
 	return &evidence.Unchecked{Cases: s.total - over, Smoke: max(s.smoke-over, 0), BudgetSeconds: s.o.Budget.Seconds()}
 }
 
-// overBudget returns how far a verification came whose budget was too small for level smoke, or
-// "".
+// overBudget says how far a verification came whose budget was too small for level smoke, or
+// returns "".
 func (s *verification) overBudget(r *evidence.Report) string {
 	u := r.Unchecked
 	if u == nil || u.Smoke == 0 {
@@ -94,7 +93,7 @@ func (s *verification) overBudget(r *evidence.Report) string {
 	return reason
 }
 
-// budgetText is the budget as a flag.
+// budgetText returns the budget as the value of a flag.
 func budgetText(d time.Duration) string {
 	if d <= 0 {
 		return ""

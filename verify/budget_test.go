@@ -14,9 +14,9 @@ import (
 	"tokitai/verify"
 )
 
-// TestBudget: the cases of level smoke run first, the others in an order drawn from the seed
-// until the budget is spent; what was not run is counted, and accepted needs all of smoke's. The
-// budgets end after a number of cases, not after a time.
+// TestBudget checks that the cases of level smoke run first and the others in an order drawn from
+// the seed until the budget is spent, that cases that were not run are counted, and that a kernel is
+// accepted only if all cases of level smoke ran. Budgets end after a number of cases, not after a time.
 func TestBudget(t *testing.T) {
 	run := func(o verify.Options, lowering *engine.Lowering, spentAfter int) *evidence.Report {
 		t.Helper()

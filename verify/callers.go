@@ -19,7 +19,7 @@ import (
 // that changes between calls, inputs that other callers read at the same time, and contexts
 // that end.
 
-// judged holds a run to its own answer, as part of a check.
+// judged compares a run with its own answer, as part of a check.
 func (x *trialRun) judged(l *loaded, out *outcome, tier evidence.TierName, what string) (int64, *finding, error) {
 	if out.breach != nil {
 		f := *out.breach
@@ -38,13 +38,14 @@ func (x *trialRun) judged(l *loaded, out *outcome, tier evidence.TierName, what 
 	return j.Elements, &f, nil
 }
 
-// isWrong reports whether the case's first run is wrong, which is enough to know.
+// isWrong reports whether the case's first run is wrong, so that no further check is needed.
 func (x *trialRun) isWrong() bool {
 	_, f, err := x.judged(x.l, x.base, evidence.Structure, "")
 	return f != nil || err != nil
 }
 
-// parts adds up what parts of a check have compared, and keeps what ended it.
+// parts adds up the outputs that the parts of a check have compared, and keeps the finding or
+// error that ended it.
 type parts struct {
 	compared int64
 	f        *finding
@@ -58,7 +59,7 @@ func (p *parts) add(n int64, f *finding, err error) bool {
 }
 
 // shareable reports whether two inputs have the same shape and may have the same format, so
-// that they may be one memory; if only for some sizes, sizes returns those.
+// that they can share memory. If this holds only for some sizes, sizes returns these.
 func shareable(d *def.Definition, a, b int) (sizes func(length int) []Size, ok bool) {
 	p, q := &d.Operands[a], &d.Operands[b]
 	if !p.IsIn || p.IsOut || !q.IsIn || q.IsOut || p.IsInt() != q.IsInt() || p.Extent != q.Extent || len(p.Dims) != len(q.Dims) || len(p.Dims) == 0 ||
@@ -86,8 +87,9 @@ func shareable(d *def.Definition, a, b int) (sizes func(length int) []Size, ok b
 	}, true
 }
 
-// sharing checks that two inputs in one memory give what copies give, which is right: the
-// same rows, rows that overlap, and the same rows again with an output in the place of both.
+// sharing checks that two inputs in the same memory give the same results as copies, and right
+// ones: with the same rows, with overlapping rows, and with the same rows again and an output in
+// the place of both.
 func sharing(a, b int) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		d := x.l.target.Definition
@@ -133,9 +135,9 @@ func sharing(a, b int) func(*trialRun) (int64, *finding, error) {
 	}
 }
 
-// changedLate runs the kernel again and again in the same memory, each time with one element
-// of one input changed: the last, one in the middle, and one that is drawn; then with other
-// parameters. A kernel that knows a call by addresses and some of its numbers fails.
+// changedLate reruns the kernel in the same memory, each time with one element of one input
+// changed: the last, one in the middle, and a random one; then with other parameters. A kernel that
+// recognises a call by its addresses and some of its values fails.
 func changedLate(x *trialRun) (int64, *finding, error) {
 	if x.isWrong() {
 		return 0, nil, nil
@@ -194,8 +196,8 @@ func changedLate(x *trialRun) (int64, *finding, error) {
 	return sum.compared, sum.f, sum.err
 }
 
-// otherParams returns parameters that differ from those of the case, with what differs: one of
-// them, or what people set, where parameters depend on each other.
+// otherParams returns parameters that differ from those of the case, each with the name of the one
+// that differs. Where parameters depend on each other, the ones that users set are changed.
 func (x *trialRun) otherParams() iter.Seq2[string, []float64] {
 	t, now := x.l.target, x.l.params
 	return func(yield func(string, []float64) bool) {
@@ -227,8 +229,8 @@ func (x *trialRun) otherParams() iter.Seq2[string, []float64] {
 	}
 }
 
-// otherValue returns another pattern for an element, one that makes a difference to what it
-// is summed with: twice the largest magnitude of the operand, or another index.
+// otherValue returns another bit pattern for an element that changes any sum it is part of: twice
+// the largest magnitude of the operand, or another index.
 func (x *trialRun) otherValue(o *def.Operand, a num.Array, r, c int) uint64 {
 	if o.IsIndex {
 		bound, _ := x.c.size(o.Bound)
@@ -251,9 +253,9 @@ func (x *trialRun) otherValue(o *def.Operand, a num.Array, r, c int) uint64 {
 // canWatch says why the inputs on a device cannot be watched; tests replace it.
 var canWatch = trial.CanWatch
 
-// asScratch looks for inputs that are written and restored: several callers read the same
-// inputs at the same time, each with outputs of its own; and where the system can tell which
-// memory was written, it is asked.
+// asScratch looks for inputs that are written and restored: several callers read the same inputs
+// at the same time, each with outputs of its own. Where the system can report writes to memory,
+// the inputs are watched too.
 func asScratch(x *trialRun) (int64, *finding, error) {
 	var sum parts
 	if canWatch(x.s.bench.device) == nil && sum.add(x.watched()) {
@@ -304,7 +306,7 @@ func asScratch(x *trialRun) (int64, *finding, error) {
 	return sum.compared, sum.f, sum.err
 }
 
-// watched runs the kernel on inputs in memory that notices every write.
+// watched runs the kernel on inputs in memory in which every write is noticed.
 func (x *trialRun) watched() (int64, *finding, error) {
 	b := x.s.bench
 	memory, err := x.l.operands.Place(b.device)
@@ -343,7 +345,7 @@ func (b *bench) placeBeside(l *loaded, other *placed) (*placed, error) {
 	return b.bind(l, memory)
 }
 
-// ending is a context that ends when it has been asked a number of times.
+// ending is a context that ends after it has been queried a number of times.
 type ending struct {
 	context.Context
 	end  context.CancelFunc
@@ -351,8 +353,7 @@ type ending struct {
 	left int
 }
 
-// endingAfter returns a context that ends when it is asked for the n-th time; with 0 it has
-// ended.
+// endingAfter returns a context that ends with the n-th query. If n is 0, it has ended already.
 func endingAfter(n int) *ending {
 	ctx, end := context.WithCancel(context.Background())
 	e := &ending{Context: ctx, end: end, left: n + 1}
@@ -378,9 +379,9 @@ func (e *ending) Err() error {
 	return e.Context.Err()
 }
 
-// cancelled launches the kernel under contexts that have ended, or end on the way: it must
-// return an error or the right result, leave everything but its outputs alone, and the next
-// launch, with other inputs in the same memory, must be right.
+// cancelled launches the kernel under contexts that have ended, or end during the launch. The
+// kernel must return an error or the right result and write to nothing but its outputs, and the
+// next launch, with other inputs in the same memory, must be right.
 func cancelled(x *trialRun) (int64, *finding, error) {
 	other := x.l.other(1)
 	expected, err := x.s.bench.run(other, x.s.o.deadline(), 1)

@@ -27,7 +27,8 @@ func spoil(d *def.Definition, out []num.Array) {
 	out[i].SetBits(0, 0, out[i].Bits(0, 0)^1)
 }
 
-// wrongIf is the reference, but for launches of which a condition holds.
+// wrongIf returns a lowering that computes the reference, and is wrong for launches for which is
+// returns true.
 func wrongIf(is func(l *engine.Launch) bool) *engine.Lowering {
 	return bitwise(func(d *def.Definition, l *engine.Launch) error {
 		out := answer(d, l)
@@ -39,7 +40,7 @@ func wrongIf(is func(l *engine.Launch) bool) *engine.Lowering {
 	})
 }
 
-// expectOnly holds a target to be accepted by all its checks but those that are named.
+// expectOnly expects that only the named checks reject a target.
 func expectOnly(t *testing.T, x *verify.Target, shape string, tier evidence.TierName, want ...string) {
 	t.Helper()
 	if got := rejecting(t, x, shape, tier); !slices.Equal(got, want) {
@@ -47,7 +48,7 @@ func expectOnly(t *testing.T, x *verify.Target, shape string, tier evidence.Tier
 	}
 }
 
-// TestSharedInputs: kernels that take inputs for separate memory.
+// TestSharedInputs checks kernels that assume that inputs do not share memory.
 func TestSharedInputs(t *testing.T) {
 	first := func(l *engine.Launch, i int) uint64 { return l.Operands[i].Address() }
 	isOne := func(l *engine.Launch) bool { return first(l, 0) == first(l, 1) }
@@ -72,8 +73,8 @@ func TestSharedInputs(t *testing.T) {
 	expectRejected(t, same, "share-dy-y:normal/R=5,C=33", "with the same values in dy and y", evidence.Relations)
 }
 
-// TestCacheByAddress: a kernel that gives an earlier result again if address, sizes and the
-// first elements of its inputs are those of that time. The parameters decide how many.
+// TestCacheByAddress checks a kernel that returns an earlier result if the addresses, sizes and
+// first elements of its inputs are the same, for several numbers of elements.
 func TestCacheByAddress(t *testing.T) {
 	for _, known := range []int{1, 16} {
 		l := bitwise(nil)
@@ -106,8 +107,8 @@ func TestCacheByAddress(t *testing.T) {
 	}
 }
 
-// TestCacheWithoutParameters: a kernel that gives an earlier result again if all inputs are those
-// of that time, whatever the parameters are.
+// TestCacheWithoutParameters checks a kernel that returns an earlier result if all inputs are the
+// same, whatever the parameters are.
 func TestCacheWithoutParameters(t *testing.T) {
 	l := bitwise(nil)
 	l.Compile = func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
@@ -136,7 +137,7 @@ func TestCacheWithoutParameters(t *testing.T) {
 	expectRejected(t, x, "late-change:normal/R=5,C=33", "in the same memory, with another eps", evidence.Invariance)
 }
 
-// TestInputAsScratch: a kernel that scales its input in place, computes, and scales it back.
+// TestInputAsScratch checks a kernel that scales its input in place, computes, and scales it back.
 func TestInputAsScratch(t *testing.T) {
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		x := l.Operands[0].Array
@@ -160,8 +161,8 @@ func TestInputAsScratch(t *testing.T) {
 	expectRejected(t, x, "scratch:normal/R=5,C=33", "it writes to its input x: what it holds now is what it held before", evidence.Structure)
 }
 
-// TestScratchAmongCallers is the same where memory cannot be watched: what one caller does
-// to an input, another one reads. Every launch waits a moment for company.
+// TestScratchAmongCallers checks the same kernel where memory cannot be watched: one caller reads
+// what another one writes to an input. Every launch waits for a concurrent one.
 func TestScratchAmongCallers(t *testing.T) {
 	if isRace {
 		t.Skip("the kernel of this test has a race")
@@ -202,7 +203,7 @@ func TestScratchAmongCallers(t *testing.T) {
 	}
 }
 
-// TestCancelledLaunch: kernels that do something else than to stop when the context ends.
+// TestCancelledLaunch checks kernels that misbehave when the context ends.
 func TestCancelledLaunch(t *testing.T) {
 	for _, test := range []struct {
 		what, text string

@@ -20,10 +20,10 @@ import (
 //
 // First comes the check, if it is not the plain comparison; then the pattern of values and
 // the sizes, where R=1@4 is one row with the values of row 4 of a larger tensor; then, in
-// any order, elements between rows, elements before the first, an output in the place of an
-// input, operands whose format is not the target's, the number of a variation of the
-// parameters, what lies around the operands, if that is not drawn, and indices=inside, if
-// indices outside of their tables are replaced by others inside.
+// any order, the number of elements between rows, the number before the first, an output in the
+// place of an input, operands whose format is not the target's, the number of a variation of the
+// parameters, the memory around the operands, if it is not drawn, and indices=inside, if indices
+// out of range are replaced by others in range.
 type Case struct {
 	Check   string // "" compares every output; otherwise the name of a relation or invariance
 	Pattern string
@@ -161,8 +161,7 @@ func (c *Case) outputs(d *def.Definition) int64 {
 	return n
 }
 
-// mostFar limits Case.Far: beyond, an operand of a few rows takes more addresses than there
-// are.
+// mostFar limits Case.Far: with more, an operand of a few rows would exceed the address space.
 const mostFar = 36
 
 // maxCaseElements limits the operands of a case that a user names.
@@ -250,7 +249,7 @@ func parseSize(text string) (Size, bool) {
 	return s, true
 }
 
-// parseOption parses gap=, offset=, y=x or gamma=f32; it returns what is wrong, or "".
+// parseOption parses gap=, offset=, y=x or gamma=f32. It returns what is wrong with it, or "".
 func (t *Target) parseOption(c *Case, option string) string {
 	const most = 1 << 20
 	left, right, ok := strings.Cut(option, "=")

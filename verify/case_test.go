@@ -21,15 +21,15 @@ import (
 	"tokitai/verify"
 )
 
-// cpuTargets are what a verification of the CPU is of.
+// cpuTargets returns the targets of a verification of the CPU.
 func cpuTargets() []*verify.Target {
 	return slices.DeleteFunc(verify.Targets(all.Operations, cpu.Backend), func(x *verify.Target) bool {
 		return slices.Contains(cpu.Backend.OnDemand(x.Definition.Kind), x.Lowering)
 	})
 }
 
-// TestCaseNames: every case of every target has a name of its own, which means that
-// case.
+// TestCaseNames checks that every case of every target has a unique name, and that parsing the name
+// gives the case.
 func TestCaseNames(t *testing.T) {
 	levels := testlevel.Pick([]verify.Level{verify.Smoke, verify.Quick}, []verify.Level{verify.Smoke, verify.Quick, verify.Full})
 	for _, x := range cpuTargets() {
@@ -109,7 +109,7 @@ func TestParseCaseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParseCase: no name makes it panic, and one that is accepted means what it prints.
+// FuzzParseCase looks for names that make parsing panic, and for cases that do not parse back.
 func FuzzParseCase(f *testing.F) {
 	targets := []*verify.Target{
 		target(softmax.BackwardDefinition, num.F16, bitwise(honest)), target(gemm.ForwardDefinition, num.BF16, bitwise(honest)),
@@ -143,7 +143,7 @@ func FuzzParseCase(f *testing.F) {
 	})
 }
 
-// TestSmokeIsSmall bounds what emulators and sanitizers have to do.
+// TestSmokeIsSmall limits the work of level smoke, which emulators and sanitizers run.
 func TestSmokeIsSmall(t *testing.T) {
 	t.Parallel()
 	for _, x := range someOf(cpuTargets()) {
@@ -165,8 +165,8 @@ func TestSmokeIsSmall(t *testing.T) {
 	}
 }
 
-// TestLevelsGrow: each level has at least so many cases of every target, and more than
-// the one before.
+// TestLevelsGrow checks that each level has a minimum number of cases of every target, and more
+// than the level below.
 func TestLevelsGrow(t *testing.T) {
 	least := map[verify.Level]int{verify.Smoke: 100, verify.Quick: 330, verify.Full: 1900}
 	for _, x := range cpuTargets() {
@@ -212,8 +212,8 @@ func around(sizes ...int) []int {
 	return list
 }
 
-// TestSuiteReaches is the closed list of what level quick must reach: nobody thins it
-// out unnoticed.
+// TestSuiteReaches lists the sizes, patterns and checks that level quick must have, so that none is
+// removed by mistake.
 func TestSuiteReaches(t *testing.T) {
 	rowwise := map[string][]int{
 		"C": slices.Concat(upTo(40), around(64, 128, 256, 512, 1024, 2048, 8192)), // lanes of 256, 1024, 8192; chunks of 512
@@ -305,8 +305,8 @@ func TestSuiteReaches(t *testing.T) {
 	}
 }
 
-// TestEveryPattern: level quick runs through all values of 16 bits where a definition
-// has no sums.
+// TestEveryPattern checks that level quick runs through all 16-bit values for definitions without
+// sums.
 func TestEveryPattern(t *testing.T) {
 	for _, x := range cpuTargets() {
 		cases := verify.CasesOf(x, verify.Quick)
@@ -317,8 +317,8 @@ func TestEveryPattern(t *testing.T) {
 	}
 }
 
-// TestDuplicates: some index occurs at least three times, others never; some cases
-// have more than two chunks of one index.
+// TestDuplicates checks that some index occurs at least three times and others never, and that some
+// cases have more than two chunks of one index.
 func TestDuplicates(t *testing.T) {
 	for _, d := range []*def.Definition{embedding.ForwardDefinition, embedding.BackwardDefinition, embedding.AccumulateDefinition} {
 		x := target(d, num.F16, bitwise(honest))

@@ -10,7 +10,7 @@ import (
 	"tokitai/num"
 )
 
-// plan is how many cases of each kind a level has.
+// plan holds how many cases of each kind a level has, and how large they are.
 type plan struct {
 	small    int   // every size up to this
 	edges    int   // boundaries (powers of two and their neighbours) up to this, of the last axis
@@ -46,10 +46,10 @@ var plans = [...]plan{
 func (t *Target) cases(o *Options) []*Case {
 	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], seen: map[string]bool{}}
 	if d := t.Definition; o.Level == Quick && d.Kind == def.KindContraction && (d.HasAxes() || d.Accumulate) {
-		// What is computed in a matrix is known from the product without axes and old values.
+		// The arithmetic of a single matrix is verified by the product without axes and old values.
 		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 80, 1
 		l.p.area, l.p.factors = 1<<10, 1<<16
-		if d.HasAxes() && d.Accumulate { // and this from products with either
+		if d.HasAxes() && d.Accumulate { // and products with one of these verify the rest
 			l.p.random, l.p.drawn = 30, 50
 		}
 	}
@@ -103,7 +103,7 @@ func (l *lister) add(c *Case) {
 	l.addAsIs(c)
 }
 
-// addAsIs adds a case whose sizes may be none of the lowering's grain.
+// addAsIs adds a case whose sizes need not be multiples of the lowering's grain.
 func (l *lister) addAsIs(c *Case) {
 	if name := c.name(l.t); !l.seen[name] {
 		l.seen[name] = true
@@ -157,8 +157,7 @@ func (l *lister) shape(n ...int) []Size {
 	return sizes
 }
 
-// usualShapes are small shapes that reach tails: of chunks, lanes, panels, and of
-// several rows.
+// usualShapes returns small shapes that have tails of chunks, lanes, panels and several rows.
 func (l *lister) usualShapes() [][]int {
 	switch l.t.Definition.Kind {
 	case def.KindContraction:
@@ -169,7 +168,7 @@ func (l *lister) usualShapes() [][]int {
 	return [][]int{{5, 33}, {3, 261}, {2, 1030}, {40, 9}, {1, 2500}, {7, 515}, {521, 3}, {2, 8200}}
 }
 
-// nextPattern goes round the patterns that are worth another shape.
+// nextPattern returns the patterns that are worth another shape, one after another in turn.
 func (l *lister) nextPattern() string {
 	all := l.t.patterns()
 	for {
@@ -191,7 +190,7 @@ func (l *lister) patterns() {
 			l.add(&Case{Pattern: p.name, Sizes: l.shape(n...)})
 		}
 		if c := (&Case{Pattern: p.name, Sizes: l.shape(l.longShape()...)}); p.isGrid && l.isWithin(c) {
-			l.add(c) // a sum that is long enough for what it is to find
+			l.add(c) // a sum that is long enough to show the fault
 		}
 	}
 }
@@ -266,8 +265,8 @@ func (l *lister) sizes() {
 	}
 }
 
-// pairs tries axes that are long together: loops over both, and stages that only many
-// rows of many columns need.
+// pairs tries axes that are both long: for loops over both, and for stages that are only needed
+// for many rows of many columns.
 func (l *lister) pairs() {
 	var shapes [][]int
 	switch l.t.Definition.Kind {
@@ -300,7 +299,7 @@ func (l *lister) pairs() {
 			l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...)})
 		}
 	}
-	if name := "sums-of-every-size"; l.t.pattern(name) != nil { // every logarithm, as far as there is room
+	if name := "sums-of-every-size"; l.t.pattern(name) != nil { // every logarithm, as far as the level allows
 		l.add(&Case{Pattern: name, Sizes: l.shape(100, 2100)})
 	}
 	if l.t.Definition.Kind == def.KindRowwise && divisible(l.t.Definition) == "" { // sums over all: outputs are few
@@ -452,7 +451,7 @@ func (l *lister) formats() {
 	}
 }
 
-// random tries shapes, patterns, formats and layouts that nobody thought of.
+// random tries random shapes, patterns, formats and layouts.
 func (l *lister) random() {
 	d := l.t.Definition
 	g := gen.New(d.Name + "/" + l.t.DType.String())
@@ -548,7 +547,7 @@ func (l *lister) checks() {
 }
 
 // accuracy compares the operation's kinds of data with the truth, in their own sizes
-// and, where a level has room, in more rows.
+// and, if the level allows, in more rows.
 func (l *lister) accuracy() {
 	for _, data := range l.t.data() {
 		c := &Case{Pattern: slug(data.Name), isAccuracy: true, isStatistics: true}
@@ -601,7 +600,7 @@ func (l *lister) wrapping() {
 	}
 }
 
-// large is one case of many outputs, which is judged tile by tile.
+// large adds one case of many outputs, which is judged tile by tile.
 func (l *lister) large() {
 	if l.p.large == 0 {
 		return
@@ -636,8 +635,8 @@ func (l *lister) large() {
 	}
 }
 
-// counting runs through all patterns of the first input: 2^16 of them in one case, 2^32
-// in 256. The count goes on row after row.
+// counting runs through all bit patterns of the first input: 2^16 of them in one case, 2^32
+// in 256 cases. The count continues from row to row.
 func (l *lister) counting() {
 	d := l.t.Definition
 	if d.Kind != def.KindRowwise {
@@ -689,8 +688,8 @@ func (t *Target) Work(o Options) (cases int, work float64) {
 	return len(list), work
 }
 
-// workOf estimates the time that a case takes, in units of about what it takes to judge
-// one output. Nothing but what is told of progress depends on it.
+// workOf estimates the time that a case takes, in units of about the time it takes to judge
+// one output. Only reports of progress depend on it.
 func (t *Target) workOf(c *Case, o *Options) float64 {
 	const launch, truth, multiplyAdds = 300, 8, 12
 	d := t.Definition
@@ -724,8 +723,7 @@ func (t *Target) workOf(c *Case, o *Options) float64 {
 	return judged + launches*(launch+once/4)
 }
 
-// caseNames are the names of the quick cases under seed 0, for messages about one that is
-// unknown.
+// caseNames returns the names of the quick cases under seed 0, for messages about unknown names.
 func (t *Target) caseNames() []string {
 	return t.nameList.get(func() []string {
 		var names []string
@@ -736,5 +734,5 @@ func (t *Target) caseNames() []string {
 	})
 }
 
-// exampleCase is a name as it should look.
+// exampleCase returns a valid name of a case, for messages.
 func (t *Target) exampleCase() string { return t.caseNames()[0] }

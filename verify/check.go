@@ -34,9 +34,9 @@ type trialRun struct {
 	base *outcome
 }
 
-// scalesExactly reports whether the bits of an honest kernel follow those of inputs that are
-// scaled by powers of two. Under promise stable a function of its own may err otherwise at the
-// scaled argument.
+// scalesExactly reports whether scaling the inputs of an honest kernel by powers of two scales its
+// outputs, bit for bit. Under promise stable, a function of the kernel's own may have another error
+// at the scaled argument.
 func (t *Target) scalesExactly() bool {
 	return t.Promised() != promise.Stable || !slices.ContainsFunc(t.Definition.Math.Nodes, func(n *def.Node) bool {
 		return n.Op == def.OpCall || n.Op == def.OpSqrt || n.Op == def.OpDiv
@@ -61,8 +61,8 @@ func (t *Target) makeChecks() []*check {
 		}
 	}
 	if !t.Lowering.IsBounded || t.Lowering.Order.IsDeclared() {
-		// The order of sums depends on their length alone, so that neither a row's place
-		// nor its company matters.
+		// The order of sums depends only on their length, so neither a row's place nor the
+		// other rows matter.
 		for _, letter := range independent(d) {
 			add(evidence.Relations, "reverse-"+letter, reversed(letter))
 			add(evidence.Relations, "split-"+letter, split(letter))
@@ -431,7 +431,7 @@ func inPlace(out, in string) func(*trialRun) (int64, *finding, error) {
 	}
 }
 
-// repeats exceeds the ten calls after which a known kernel went wrong.
+// repeats is more than ten: a known kernel went wrong after ten calls.
 const repeats = 14
 
 // repeated runs the same inputs many times in the same memory, with other inputs in
@@ -445,7 +445,7 @@ func repeated(x *trialRun) (int64, *finding, error) {
 	return compared + more, f, err
 }
 
-// endured runs a kernel as often as the level, or a budget, asks for.
+// endured reruns the kernel as often as the level, or a budget, says.
 func endured(x *trialRun) (int64, *finding, error) { return x.repeat(x.s.o.endurance()) }
 
 func (x *trialRun) repeat(times int) (int64, *finding, error) {
@@ -477,7 +477,7 @@ func (x *trialRun) repeat(times int) (int64, *finding, error) {
 	return compared, nil, nil
 }
 
-// laidOut runs the kernel with other alignments and row strides.
+// laidOut runs the kernel with other alignments and row strides of its operands.
 func laidOut(x *trialRun) (int64, *finding, error) {
 	var compared int64
 	for _, at := range [][3]int{{1, 0, 0}, {3, 1, 0}, {8, 16, 0}, {7, 5, 0}, {0, 64, 0}, {3, 5, 1}, {3, 5, 2}} {

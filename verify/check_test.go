@@ -19,9 +19,8 @@ import (
 	"tokitai/verify"
 )
 
-// The kernels below are within their admissible sets always: they add up in lanes or,
-// under some condition, in ascending order. Only a check that brings the condition
-// about sees it.
+// The results of the kernels below are always admissible: they sum in lanes or, under some
+// condition, in ascending order. Only a check that creates the condition notices this.
 
 func eitherProduct(o def.Order, isOther func(l *engine.Launch) bool) *engine.Lowering {
 	return bounded(o, func(d *def.Definition, l *engine.Launch) error {
@@ -147,8 +146,8 @@ func TestInvarianceBites(t *testing.T) {
 	}
 }
 
-// TestRepeatFindsTheEleventhCall: a kernel that is right ten times. Its own counter is
-// part of what is compiled.
+// TestRepeatFindsTheEleventhCall checks a kernel that is right ten times. Its counter belongs to
+// the compiled kernel.
 func TestRepeatFindsTheEleventhCall(t *testing.T) {
 	l := bounded(def.Order{}, nil)
 	l.FunctionULP = 1
@@ -164,8 +163,8 @@ func TestRepeatFindsTheEleventhCall(t *testing.T) {
 	expectRejected(t, target(softmax.ForwardDefinition, num.F32, l), "repeat:normal/R=5,C=133", "run again, time", evidence.Invariance)
 }
 
-// TestConcurrentLaunches: a kernel that is right unless another launch is under way.
-// Every launch waits a moment for company.
+// TestConcurrentLaunches checks a kernel that is wrong only while another launch runs. Every launch
+// waits a moment for another one.
 func TestConcurrentLaunches(t *testing.T) {
 	var under atomic.Int64
 	l := bounded(def.Order{}, func(d *def.Definition, l *engine.Launch) error {
@@ -188,7 +187,7 @@ func TestConcurrentLaunches(t *testing.T) {
 	}
 }
 
-// TestChecksOfBits lists what is asked of kernels that promise bits.
+// TestChecksOfBits lists the checks of kernels that promise bits.
 func TestChecksOfBits(t *testing.T) {
 	for _, test := range []struct {
 		d    *def.Definition
@@ -209,7 +208,7 @@ func TestChecksOfBits(t *testing.T) {
 	}
 }
 
-// TestCheckSeesStructure: a further run that writes outside is seen as well as the first.
+// TestCheckSeesStructure checks that writes outside of the outputs are found in further runs, too.
 func TestCheckSeesStructure(t *testing.T) {
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		store(d, l, answer(d, l), nil)

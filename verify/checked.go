@@ -29,13 +29,12 @@ type CallReport struct {
 	// Op is the operation that the caller asked for; "" takes the definition's name.
 	Op string
 
-	// Operation has the clauses, allowances and formulas of the definition. It is nil if the call
-	// is held to none. Waive names clauses from which outputs may differ.
+	// Operation has the clauses, allowances and formulas of the definition. It is nil if there
+	// are none. Waive names clauses from which outputs may differ.
 	Operation *op.Operation
 	Waive     []string
 
-	// IsGiven says that the outputs were computed before, by somebody else: the call only copies
-	// them.
+	// IsGiven says that the outputs were computed elsewhere before, and the call only copies them.
 	IsGiven bool
 
 	// Progress is called with the number of judged tiles of a kernel's outputs, from several

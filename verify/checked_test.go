@@ -76,10 +76,10 @@ func must(t *testing.T) func(x *tensor.Tensor, err error) *tensor.Tensor {
 	}
 }
 
-// sizesOf are small sizes for all letters.
+// sizesOf has a small size for every letter.
 var sizesOf = map[string]int{"R": 5, "C": 37, "H": 2, "M": 4, "K": 9, "N": 6, "Q": 12, "V": 7, "D": 3}
 
-// expectReports holds the reports of checked calls to their rules and to a verdict.
+// expectReports checks that the reports of checked calls are valid and have a verdict.
 func expectReports(t *testing.T, what string, r *verify.CallReport, want evidence.Verdict) []*evidence.Report {
 	t.Helper()
 	if got := r.Verdict(); got != want {
@@ -96,8 +96,8 @@ func expectReports(t *testing.T, what string, r *verify.CallReport, want evidenc
 	return r.Reports()
 }
 
-// TestCheckedCalls makes every definition's call a checked one: in every format, rows
-// together and apart, and in place.
+// TestCheckedCalls makes a checked call of every definition: in every format, with contiguous and
+// strided rows, and in place.
 func TestCheckedCalls(t *testing.T) {
 	q := cpu.Queue()
 	for _, o := range all.Operations {
@@ -145,8 +145,7 @@ func TestCheckedCalls(t *testing.T) {
 	}
 }
 
-// TestCheckedOperations goes through the operations as people call them: one may run
-// several kernels.
+// TestCheckedOperations runs all operations as users call them. One may run several kernels.
 func TestCheckedOperations(t *testing.T) {
 	q := cpu.Queue()
 	square := operand(t, q, &softmax.ForwardDefinition.Operands[0], num.F32, sizesOf, 0)
@@ -192,7 +191,8 @@ func TestCheckedOperations(t *testing.T) {
 	}
 }
 
-// TestCheckedSkippedIndices: an index without a row gives zeros, and the check knows.
+// TestCheckedSkippedIndices checks that a skipped index out of range gives zeros, and that these are
+// accepted.
 func TestCheckedSkippedIndices(t *testing.T) {
 	q := cpu.Queue()
 	index := must(t)(tensor.FromInt32(q.Device(), []int32{0, -1, 3, 1, 0}, 5))
@@ -239,8 +239,8 @@ func TestCheckedDefinitionOfAUser(t *testing.T) {
 	}
 }
 
-// TestCheckedRejects: a lowering that is wrong at one place, which its self-tests do
-// not reach.
+// TestCheckedRejects checks a lowering that is wrong at one place, which its self-tests do not
+// reach.
 func TestCheckedRejects(t *testing.T) {
 	q := cpu.Queue()
 	x := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{3, -4, 0, 0, 1, 1, 1, 1}, 2, 4))
@@ -298,8 +298,8 @@ func TestCheckedBounded(t *testing.T) {
 	}
 }
 
-// TestCheckedCallFails: the call returns its error, and the report says that nothing
-// was decided.
+// TestCheckedCallFails checks that a failing call returns its error, and that the report then has
+// no decision.
 func TestCheckedCallFails(t *testing.T) {
 	q := cpu.Queue()
 	x := must(t)(tensor.New(q.Device(), num.F16, 2, 4))
@@ -327,7 +327,7 @@ func TestCheckedCallFails(t *testing.T) {
 	}
 }
 
-// TestVerdictOfSeveral is the worst.
+// TestVerdictOfSeveral checks that the verdict of several reports is the worst.
 func TestVerdictOfSeveral(t *testing.T) {
 	q := cpu.Queue()
 	x := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3}, 1, 3))
@@ -350,8 +350,8 @@ func TestVerdictOfSeveral(t *testing.T) {
 	}
 }
 
-// TestCheckedTogether: two observers see one call, and calls at the same time keep
-// their data apart.
+// TestCheckedTogether checks that two observers can observe one call, and that concurrent calls do
+// not mix their data.
 func TestCheckedTogether(t *testing.T) {
 	q := cpu.Queue()
 	shared, own := &verify.CallReport{Tool: "test", Version: "0"}, make([]verify.CallReport, 8)
@@ -384,7 +384,7 @@ func TestCheckedTogether(t *testing.T) {
 	}
 }
 
-// TestCheckedLeavesResults: a checked call computes what every call does.
+// TestCheckedLeavesResults checks that a checked call computes the same as any other.
 func TestCheckedLeavesResults(t *testing.T) {
 	q := cpu.Queue()
 	d := layernorm.ForwardDefinition
@@ -407,8 +407,8 @@ func TestCheckedLeavesResults(t *testing.T) {
 	}
 }
 
-// TestCheckedInterrupted: when the context ends the comparison is not waited for, and
-// nothing is claimed.
+// TestCheckedInterrupted checks that a call does not wait for the comparison when its context ends,
+// and that the report then claims nothing.
 func TestCheckedInterrupted(t *testing.T) {
 	defer verify.SetTileElements(3)()
 	ctx, cancel := context.WithCancel(context.Background())

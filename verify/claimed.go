@@ -18,7 +18,7 @@ import (
 type claim struct {
 	f         *def.Function
 	arguments int     // that were tried
-	worst     float64 // ulps
+	worst     float64 // largest error, in ulps
 	at        float32 // where
 	broken    bool    // worse than the claim, however the truth lies in its enclosure
 }
@@ -72,7 +72,7 @@ func testClaim(f *def.Function) *claim {
 		b.Out("y", f.Of(b.In("x", def.Only(num.F32))), def.Only(num.F32))
 	})
 	if err != nil {
-		return c // d was built from the same function: this cannot be
+		return c // cannot happen: d was built from the same function
 	}
 	x := claimArguments(f.Domain)
 	operands := []num.Array{num.ArrayOf(num.F32, 1, len(x), x...), num.NewArray(num.F32, 1, len(x))}

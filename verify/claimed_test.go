@@ -14,8 +14,8 @@ import (
 	"tokitai/verify"
 )
 
-// TestClaims verifies definitions that bring a function of their own: what they say of
-// its error is tested, and reported as what it is.
+// TestClaims verifies definitions with functions of their own. The error that they claim for a
+// function is tested and reported.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	const text = `tokitai-def 1

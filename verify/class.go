@@ -14,24 +14,24 @@ import (
 	"tokitai/truth"
 )
 
-// class is what a bounded kernel may give where there is no set of values, because a NaN or
-// an infinity among the inputs reaches the element, or an intermediate result may overflow.
+// class decides what a bounded kernel may return for an element that has no set of values, because
+// it depends on an input that is NaN or infinite, or because an intermediate result may overflow.
 //
-//   - Overflow may depend on the order: nothing is known.
-//   - An answer that every form makes zero is zero: a number divided by an infinity.
-//   - Any other finite answer has the set of the limit, if the definition reaches that: a masked logit
-//     of -Inf is as good as a very large negative one. Otherwise it is any finite number.
-//     NaN is admissible too where a clause says that other forms give it.
+//   - If intermediate results may overflow, which may depend on the order, any value is admissible.
+//   - If the answer is zero in every form, such as a number divided by an infinity, only zero is.
+//   - Any other finite answer has the set of the limit, if the definition has one: a masked logit
+//     of -Inf is equivalent to a very large negative one. Otherwise any finite number is admissible.
+//     NaN is admissible too if a clause says that other forms give it.
 //   - NaN from an input that is NaN is NaN in every form.
-//   - An infinity, or NaN made of infinities, is what it is where all forms agree on it.
-//     Where they do not, promise stable admits NaN beside the infinity, and any infinity
-//     beside NaN: y*dy - y*dot and y*(dy - dot) are both right. So are what a usual form of the
-//     operation gives, what it gives with the declared roundings (a value that underflows in f16,
-//     times an infinity), NaN where a clause leaves that open or says that other forms give it,
-//     and both infinities and NaN where the sign of a finite factor is lost in rounding errors.
+//   - If the answer is an infinity, or NaN made of infinities, and all forms agree on it, only the
+//     answer is admissible. If they do not agree, promise stable also admits NaN for an infinity,
+//     and any infinity for NaN: y*dy - y*dot and y*(dy - dot) are both right. It also admits the
+//     result of a usual form of the operation, with or without the declared roundings (a value that
+//     underflows in f16, times an infinity), NaN if a clause leaves it open or says that other forms
+//     give it, and both infinities and NaN if rounding errors may change the sign of a finite factor.
 type class struct {
 	v        *view
-	ordinary *truth.Result // what its arithmetic may give, with 1 for every input that is no number; nil if all are numbers
+	ordinary *truth.Result // what its arithmetic may give, with 1 for every input that is NaN or infinite; nil if none is
 	limit    *view         // the same call with large numbers for infinities; nil if there are none; it has sets if an element needs them
 	forms    *truth.Forms  // nil if the definition's own form is promised
 	alsoNaN  []places      // at which other forms give NaN for a number or an infinity
@@ -39,7 +39,7 @@ type class struct {
 	usual    [][]num.Array // what usual forms of the operation give, and declared roundings
 }
 
-// places says which elements something is about.
+// places reports whether an element is one of a set of places.
 type places = func(operand, row, col int) bool
 
 // classOf returns the classes of a tile's outputs.
@@ -102,8 +102,8 @@ func (v *view) classOf(ctx context.Context) (*class, error) {
 	return c, nil
 }
 
-// flushed returns the inputs with zeros in the place of subnormals: an infinity times one of them
-// is NaN then.
+// flushed returns the inputs with subnormals replaced by zeros: an infinity times one of them is
+// NaN then.
 func flushed(d *def.Definition, inputs []num.Array) []num.Array {
 	list := slices.Clone(inputs)
 	for i := range list {
@@ -140,13 +140,13 @@ func hasLarge(d *def.Definition, inputs []num.Array) bool {
 	return false
 }
 
-// mayOverflow reports whether a kernel may overflow on the way to an element that the
-// definition's own steps reach without.
+// mayOverflow reports whether a kernel may overflow while it computes an element for which the
+// definition's own steps do not.
 func (c *class) mayOverflow(operand, row, col int) bool {
 	return c.forms != nil && c.forms.MayOverflow(operand, row, col)
 }
 
-// isOpen reports whether nothing is known of an element that has no set.
+// isOpen reports whether an element that has no set may have any value.
 func (c *class) isOpen(operand, row, col int) bool {
 	return c.ordinary == nil || c.v.exact.At(operand, row, col).Known() || !c.ordinary.At(operand, row, col).Known()
 }

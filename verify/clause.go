@@ -9,17 +9,17 @@ import (
 	"tokitai/op"
 )
 
-// A clause of the contract says what becomes of special and boundary values. Where it covers an
-// element, a difference is one from the clause, and the clause can be waived; everywhere else a
-// difference is one of arithmetic, which cannot.
+// A clause of the contract says how special and boundary values are handled. If a wrong element is
+// covered by such a clause, it counts as a departure from the clause, which can be waived. Any other
+// wrong element is an error of arithmetic, which cannot be waived.
 
-// coverage is the elements of a tile that a clause covers.
+// coverage holds a clause, and which elements of a tile it covers.
 type coverage struct {
 	clause *op.Clause
 	has    func(operand, row, col int) bool
 }
 
-// coverages returns the clauses that can be waived, with what they cover.
+// coverages returns the clauses that can be waived, with the elements that they cover.
 func (v *view) coverages() []coverage {
 	list := []coverage{}
 	if v.target.Operation == nil {
@@ -33,8 +33,8 @@ func (v *view) coverages() []coverage {
 	return list
 }
 
-// outside counts an element that is outside of its set: as waived if a clause covers it that was
-// waived, else as a mismatch.
+// outside counts an element outside of its set: as waived if a waived clause covers it, otherwise
+// as a mismatch.
 func (v *view) outside(j *judgement, s *set, operand, row, col int, x uint64) {
 	if v.covers == nil {
 		v.covers = v.coverages()
@@ -90,8 +90,8 @@ func (t *Target) checkWaived(names []string) error {
 	return nil
 }
 
-// isWorse reports whether a finding says more about a kernel than another: a wrong result more
-// than an error, and one of arithmetic more than a difference from a clause.
+// isWorse reports whether f says more about a kernel than g: a wrong result says more than an
+// error, and wrong arithmetic more than a departure from a clause.
 func (f *finding) isWorse(g *finding) bool {
 	if f.IsCause || g.IsCause {
 		return g.IsCause && !f.IsCause
@@ -99,8 +99,8 @@ func (f *finding) isWorse(g *finding) bool {
 	return f.Clause == "" && g.Clause != ""
 }
 
-// waivable returns how to leave out all mismatches, if each of them is a difference from a
-// clause; "" if some are not.
+// waivable says how to waive all mismatches, if each of them is a departure from a clause. It
+// returns "" if some are not.
 func (s *verification) waivable() string {
 	var mismatches int64
 	departures := map[string]int64{}

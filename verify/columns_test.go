@@ -16,7 +16,7 @@ import (
 	"tokitai/verify"
 )
 
-// argmax is of an input, which is exact; scores is of what has been rounded.
+// argmax finds the maximum of an input, which is exact; scores that of rounded values.
 var (
 	argmax = def.Must(def.Rowwise("argmax", func(b *def.Builder) {
 		x := b.In("x")
@@ -47,7 +47,7 @@ func column(choose func(x []float32) int) kernelFunc {
 	})
 }
 
-// columnMutants are the mistakes that people make here.
+// columnMutants has the mistakes that are usual in such kernels.
 var columnMutants = []struct {
 	name   string
 	which  string // of level quick, where level smoke has none that shows it
@@ -132,8 +132,8 @@ func scan(x []float32, from, to int, isBetter func(v, m float32) bool, lanes ...
 	return best
 }
 
-// TestColumnMutants: verification rejects every one of them, under either contract, and
-// accepts the kernel that has none of the mistakes.
+// TestColumnMutants checks that verification rejects every mutant, under either promise, and accepts
+// the kernel without mistakes.
 func TestColumnMutants(t *testing.T) {
 	for _, contract := range []func(kernelFunc) *engine.Lowering{bitwise, func(k kernelFunc) *engine.Lowering { return bounded(def.Order{}, k) }} {
 		right := &verify.Target{Definition: argmax, DType: num.F32, Lowering: contract(column(func(x []float32) int { return scan(x, 0, len(x), isBetter) }))}
@@ -153,7 +153,7 @@ func TestColumnMutants(t *testing.T) {
 	}
 }
 
-// TestIntReports: what a report says of int32 outputs.
+// TestIntReports checks what reports say about int32 outputs.
 func TestIntReports(t *testing.T) {
 	for _, l := range engine.Lowerings(cpu.Backend, argmax) {
 		for _, d := range []*def.Definition{argmax, scores} {
@@ -175,8 +175,8 @@ func TestIntReports(t *testing.T) {
 	expectRejected(t, &verify.Target{Definition: argmax, DType: num.F32, Lowering: bitwise(unwritten)}, "normal/R=3,C=5", "index[2]: it is not written", evidence.Structure, evidence.Bits)
 }
 
-// TestBoundedColumns: a kernel that rounds elsewhere may give any column whose enclosure
-// overlaps, and no other.
+// TestBoundedColumns checks that a kernel that rounds differently may return any column whose
+// enclosure overlaps, and no other.
 func TestBoundedColumns(t *testing.T) {
 	smallest := func(of func(x, bias float32) float64, isSecond bool) kernelFunc {
 		return damaged(func(l *engine.Launch, out []num.Array) {

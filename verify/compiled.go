@@ -21,21 +21,21 @@ import (
 // Interpreting a definition takes much longer than a GPU takes to compute it. For devices
 // other than the CPU, most answers therefore come from compiled code for the CPU, which was
 // verified against the interpreter in the same run, one level below; at least one output in
-// share is still interpreted and compared with the compiled answer. If these differ, the
-// judge is broken: the run says so, and interprets everything instead.
+// share is still interpreted and compared with the compiled answer. If they differ, the
+// compiled code is broken: the verification reports that, and interprets everything instead.
 
-// share is how many outputs there are for each that is interpreted, at most.
+// share is the largest number of outputs for each one that is interpreted.
 const share = 16
 
-// leastCompiled is the least number of outputs for which compiled code is asked: below,
-// interpreting is quicker. Tests make it small.
+// leastCompiled is the least number of outputs for which compiled code is used: for fewer,
+// interpreting is faster. Tests make it small.
 var leastCompiled int64 = 1 << 10
 
 // judgesOf returns the lowerings that may compute the answers of a definition, best first;
 // tests replace it.
 var judgesOf = func(d *def.Definition) []*engine.Lowering { return engine.Lowerings(cpu.Backend, d) }
 
-// compiled is compiled code that computes answers.
+// compiled computes answers by compiled code.
 type compiled struct {
 	target *Target // that was accepted
 	bench  *bench
@@ -139,8 +139,8 @@ func (j *judges) wrongAnswer() string {
 	return ""
 }
 
-// plan draws the cases that are interpreted as a whole, of a definition whose outputs cannot
-// be interpreted one by one: so many that they have one output in share.
+// plan draws the cases that are interpreted as a whole, for a definition whose outputs cannot be
+// interpreted separately: enough of them to have one output in share.
 func (s *verification) plan(list []*Case) {
 	if !s.mayCompile() || divisible(s.t.Definition) != "" {
 		return
@@ -259,8 +259,8 @@ func (k *compiled) refuse(l *loaded, operand, reason string) {
 	k.fault.CompareAndSwap(nil, &text)
 }
 
-// drawKey returns the key by which outputs are drawn that are interpreted. It depends on the
-// outputs: they are there before it is known which of them.
+// drawKey returns the key that determines which outputs are interpreted. It depends on the outputs,
+// so that a kernel cannot know them in advance.
 func drawKey(seed uint64, l *loaded, out *outcome) uint64 {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %s %s", seed, l.c.name(l.target), out.hash(l.target.Definition))

@@ -21,7 +21,7 @@ import (
 	"tokitai/verify"
 )
 
-// elsewhere is the host, seen as a device of another kind.
+// elsewhere is the host under the name of another kind of device.
 type elsewhere struct{ *cpu.Device }
 
 func (elsewhere) Kind() string { return "elsewhere" }
@@ -55,7 +55,7 @@ func runAs(t *testing.T, x *verify.Target, interpretAll bool) *verify.Result {
 	return run(t, x, verify.Options{Device: "elsewhere", Open: openElsewhere, Level: verify.Quick, Seed: 1, InterpretAll: interpretAll})
 }
 
-// judgedKinds has a definition for each way to draw what is interpreted: rows, rows of a
+// judgedKinds has a definition for each way to choose what is interpreted: rows, rows of a
 // product, matrices of a stack, columns of a table, whole cases.
 var judgedKinds = []struct {
 	d     *def.Definition
@@ -68,8 +68,8 @@ var judgedKinds = []struct {
 	{layernorm.BackwardDefinition, num.F32},
 }
 
-// TestCompiledAnswers: verdict and figures are those of the interpreter, at least one output
-// in 16 is interpreted, and a good part is not.
+// TestCompiledAnswers checks that compiled answers give the same verdict and figures as the
+// interpreter, that at least one output in 16 is interpreted, and that many are not.
 func TestCompiledAnswers(t *testing.T) {
 	defer verify.SetCompiled(nil)()
 	for _, k := range judgedKinds {
@@ -94,7 +94,7 @@ func TestCompiledAnswers(t *testing.T) {
 	}
 }
 
-// TestCompiledAnswersFindFaults: a wrong kernel is rejected as the interpreter rejects it.
+// TestCompiledAnswersFindFaults checks that a wrong kernel is rejected as with the interpreter.
 func TestCompiledAnswersFindFaults(t *testing.T) {
 	defer verify.SetCompiled(nil)()
 	for _, k := range judgedKinds {
@@ -115,8 +115,8 @@ func TestCompiledAnswersFindFaults(t *testing.T) {
 	}
 }
 
-// TestWrongJudge: compiled code that is wrong is found, whether its own verification finds
-// it or what is interpreted, and no verdict depends on it.
+// TestWrongJudge checks that wrong compiled code is found, by its own verification or by comparison
+// with interpreted answers, and that no verdict depends on it.
 func TestWrongJudge(t *testing.T) {
 	isSmall := func(l *engine.Launch) bool { return l.Operands[0].Rows*l.Operands[0].Cols < 10_000 }
 	flip := func(when func(*engine.Launch) bool) *engine.Lowering {
@@ -161,7 +161,7 @@ func TestWrongJudge(t *testing.T) {
 	}
 }
 
-// TestCPUIsInterpreted: nothing but the interpreter judges the CPU.
+// TestCPUIsInterpreted checks that only the interpreter judges kernels for the CPU.
 func TestCPUIsInterpreted(t *testing.T) {
 	defer verify.SetCompiled(nil)()
 	r := run(t, target(softmax.ForwardDefinition, num.F16, bitwise(honest)), verify.Options{Level: verify.Quick, Seed: 1}).Report
@@ -170,7 +170,7 @@ func TestCPUIsInterpreted(t *testing.T) {
 	}
 }
 
-// TestPicked: the answer to some lines is some lines of the answer.
+// TestPicked checks that the answer for some lines of the inputs is those lines of the answer.
 func TestPicked(t *testing.T) {
 	for _, k := range judgedKinds {
 		letter := verify.Divisible(k.d)
@@ -214,7 +214,8 @@ func TestPicked(t *testing.T) {
 	}
 }
 
-// TestDrawn: one in 16 at least, each once, another one with another key.
+// TestDrawn checks that at least one index in 16 is drawn, each once, and that keys draw different
+// ones.
 func TestDrawn(t *testing.T) {
 	seen := map[int]bool{}
 	for n := 1; n <= 100; n++ {

@@ -12,7 +12,7 @@ import (
 	"tokitai/truth"
 )
 
-// TestJudgesEnd: reference and truth end with their context, whatever they compute.
+// TestJudgesEnd checks that reference and truth stop when their context ends, for every definition.
 func TestJudgesEnd(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

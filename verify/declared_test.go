@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"cmp"
 	"math"
 	"testing"
 
@@ -18,8 +19,8 @@ import (
 	"tokitai/verify"
 )
 
-// What a report says was declared can be declared: the text is read, written back the same, and
-// means the same errors of functions.
+// TestDeclaredIsReadable checks that the declaration in a report parses, prints the same, and gives
+// the same errors of functions.
 func TestDeclaredIsReadable(t *testing.T) {
 	orders := []def.Order{{}, def.Sequential, {Kind: def.Lanes, Width: 16}, {Kind: def.Chunks, Width: 32}, {Kind: def.Pairwise}, {Kind: def.Height, Width: 40}}
 	for n, o := range all.Operations {
@@ -56,9 +57,9 @@ func TestDeclaredIsReadable(t *testing.T) {
 	}
 }
 
-// TestDeclaredRoundingIsNoBias: a value that is rounded to bf16 before it is used puts outputs a
-// step off more often than the result's own rounding does, to both sides. Rounded toward zero, it
-// is biased.
+// TestDeclaredRoundingIsNoBias checks that a declared rounding of a value to bf16, which moves
+// outputs by a step to both sides more often than the last rounding does, does not count as a bias,
+// and that rounding toward zero does.
 func TestDeclaredRoundingIsNoBias(t *testing.T) {
 	t.Parallel()
 	d := swiglu(t)
@@ -87,8 +88,9 @@ func TestDeclaredRoundingIsNoBias(t *testing.T) {
 	}
 }
 
-// TestDeclaredUnderflow: what is rounded to f16, or flushed, may become zero, and NaN times an
-// infinity. A kernel that declares neither is wrong there.
+// TestDeclaredUnderflow checks that a value inside a kernel may underflow to zero, so that its
+// product with an infinity is NaN, if the kernel declares that it rounds the value to f16 or
+// flushes subnormals, and not otherwise.
 func TestDeclaredUnderflow(t *testing.T) {
 	t.Parallel()
 	d := swiglu(t)
@@ -131,9 +133,9 @@ func TestDeclaredUnderflow(t *testing.T) {
 	}
 }
 
-// TestTensorCores: a product on tensor cores, which truncate, is right under a profile of kernels
-// that run there. A product whose sums are cut to 16 bits is not, nor is one on tensor cores for
-// somebody who says nothing.
+// TestTensorCores checks that matrix products on tensor cores, which truncate sums, are accepted
+// under profiles of kernels that use tensor cores and rejected without a profile. Products whose
+// sums are truncated to far fewer bits are rejected under such a profile, too.
 func TestTensorCores(t *testing.T) {
 	t.Parallel()
 	d := gemm.ForwardDefinition
@@ -148,26 +150,43 @@ func TestTensorCores(t *testing.T) {
 		profile string
 		c       string
 		verdict evidence.Verdict
+		promise promise.Name // the zero value is promise stable
 	}{
-		{def.Model{L: 16, F: 25}, "triton", many + "/C=f32", evidence.Accepted},
-		{def.Model{L: 8, F: 24}, "cuda", many + "/C=f32", evidence.Accepted},
-		{def.Model{L: 16, F: 25}, "triton", "", evidence.Accepted}, // all of level smoke
-		{def.Model{L: 16, F: 25}, "triton", tie, evidence.Accepted},
-		{def.Model{L: 16, F: 25}, "", tie, evidence.Rejected},
-		{def.FMAChain, "torch", many + "/C=f32", evidence.Accepted},
-		{def.Model{L: 32, F: 13, R: 13}, "triton", many + "/C=f32", evidence.Rejected},
-		{def.Model{L: 16, F: 18}, "triton", many + "/C=f32", evidence.Rejected},
+		{def.Model{L: 16, F: 25}, "triton", many + "/C=f32", evidence.Accepted, 0},
+		{def.Model{L: 8, F: 24}, "cuda", many + "/C=f32", evidence.Accepted, 0},
+		{def.Model{L: 16, F: 25}, "triton", "", evidence.Accepted, 0}, // all of level smoke
+		{def.Model{L: 16, F: 25}, "triton", tie, evidence.Accepted, 0},
+		{def.Model{L: 16, F: 25}, "", tie, evidence.Rejected, 0},
+		{def.Model{L: 16, F: 25}, "triton", tie, evidence.Rejected, promise.Ordered},
+		{def.FMAChain, "torch", many + "/C=f32", evidence.Accepted, 0},
+		{def.Model{L: 32, F: 13, R: 13}, "triton", many + "/C=f32", evidence.Rejected, 0},
+		{def.Model{L: 16, F: 18}, "triton", many + "/C=f32", evidence.Rejected, 0},
 	} {
 		l := bounded(def.Order{}, func(_ *def.Definition, l *engine.Launch) error { return on(k.model)(l) })
-		l.Promise, l.Declares = promise.Stable, promise.Declaration{Profile: k.profile}
+		l.Promise, l.Declares = cmp.Or(k.promise, promise.Stable), promise.Declaration{Profile: k.profile}
 		r := run(t, &verify.Target{Operation: gemm.Operations[0], Definition: d, Lowering: l, DType: num.F16}, verify.Options{Seed: 5277710748036713526, Case: k.c}).Report
 		if r.Verdict != k.verdict {
-			t.Errorf("%s under profile %q, %s: %s (%s), want %s: %+v", k.model, k.profile, k.c, r.Verdict, r.Reason, k.verdict, r.Failure)
+			t.Errorf("%s under profile %q, promise %s, %s: %s (%s), want %s: %+v", k.model, k.profile, r.Promise, k.c, r.Verdict, r.Reason, k.verdict, r.Failure)
+		}
+	}
+	truncated := plainProduct(func(terms []float32) (sum float32) {
+		for _, v := range terms {
+			sum = towardZero(float64(sum) + float64(v))
+		}
+		return sum
+	})
+	for dtype, want := range map[num.DType]evidence.Verdict{num.F16: evidence.Accepted, num.F32: evidence.Rejected} { // tensor cores do not multiply f32
+		l := bounded(def.Order{}, truncated)
+		l.Promise, l.Declares = promise.Stable, promise.Declaration{Profile: "triton"}
+		c := map[num.DType]string{num.F16: many + "/C=f32", num.F32: "normal-64-summed/M=64,K=1024,N=64"}[dtype]
+		r := run(t, &verify.Target{Operation: gemm.Operations[0], Definition: d, Lowering: l, DType: dtype}, verify.Options{Seed: 1, Case: c}).Report
+		if r.Verdict != want {
+			t.Errorf("truncated sums of %s: %s (%s), want %s: %+v", dtype, r.Verdict, r.Reason, want, r.Failure)
 		}
 	}
 }
 
-// swiglu is a definition with a value that has a name.
+// swiglu returns a definition with a named value, activation.
 func swiglu(t *testing.T) *def.Definition {
 	t.Helper()
 	d, err := def.Parse(`tokitai-def 1

@@ -10,11 +10,11 @@ import (
 	"tokitai/internal/gen"
 )
 
-// The lists of cases.go are the same in every verification. Here are the shapes that are
-// not, so that a kernel cannot be right on known shapes alone: those that the seed draws,
-// those that the user names, and those of well-known models.
+// The lists of cases.go are the same in every verification, so a kernel could be right on those
+// shapes only. The shapes here are drawn from the seed, named by the user, or those of well-known
+// models.
 
-// drawing returns the generator of a part of the list, which depends on the seed.
+// drawing returns the generator for a part of the list, which depends on the seed.
 func (l *lister) drawing(part string) *gen.Generator {
 	return gen.Seeded(gen.New(part+" "+l.t.Definition.Name+"/"+l.t.DType.String()).Next() ^ gen.Seeded(l.seed).Next())
 }
@@ -50,7 +50,7 @@ func (l *lister) drawLayout(g *gen.Generator, c *Case) {
 	}
 }
 
-// places lists what InPlace may be, given the formats of a case.
+// places lists the possible values of InPlace, given the formats of a case.
 func (l *lister) places(c *Case) []string {
 	d := l.t.Definition
 	var list []string
@@ -181,12 +181,12 @@ func (l *lister) longSizes(g *gen.Generator) []Size {
 	return l.shape(1, n)
 }
 
-// beyond16 draws a length that no integer of 16 bits holds.
+// beyond16 draws a length that exceeds all 16-bit integers.
 func (l *lister) beyond16(g *gen.Generator) int { return 1<<16 + 1 + g.Below(1<<12) }
 
-// counters has axes that no integer of 16 bits counts, each with the others as short as can
-// be: rows, columns, terms, queries, rows of a table; on the usual values and, where terms
-// are added, on a grid too, which shows a single one that is lost.
+// counters adds axes too long for 16-bit integers, with the other axes as short as possible: rows,
+// columns, terms, queries, rows of a table; on the usual values and, if terms are added, also on a
+// grid, where a single lost term shows.
 func (l *lister) counters() {
 	d := l.t.Definition
 	if !l.p.pairs || d.HasAxes() {
@@ -238,8 +238,8 @@ var (
 	sequences    = []int{128, 512, 1024, 2048, 4096}
 )
 
-// models has the shapes of well-known models, with as many rows, and of products with as
-// much of the other widths, as a level has room for.
+// models adds the shapes of well-known models, with as many rows, and for products as much of the
+// other widths, as the level allows.
 func (l *lister) models() {
 	d, g := l.t.Definition, l.drawing("models")
 	most := l.p.outputs
@@ -283,9 +283,8 @@ func (l *lister) models() {
 	}
 }
 
-// farApart has rows whose offsets, counted in elements or in bytes, are too large for the
-// integers of 24 bits that binary32 holds, or for those of 32 bits; at addresses that are
-// aligned and at others.
+// farApart adds rows whose offsets, in elements or in bytes, exceed 2^24, the range of integers
+// that binary32 holds, or 2^32; at aligned and at other addresses.
 func (l *lister) farApart() {
 	g := l.drawing("far")
 	for _, far := range l.p.far {
@@ -296,8 +295,8 @@ func (l *lister) farApart() {
 	}
 }
 
-// slices has rows that are parts of wider ones: one of two, three or four matrices that lie side
-// by side, as queries, keys and values do; and rows that begin at multiples of a power of two.
+// slices adds rows that are parts of wider ones: one of two, three or four matrices side by side,
+// as queries, keys and values are stored; and rows that begin at multiples of a power of two.
 func (l *lister) slices() {
 	if !l.p.pairs {
 		return

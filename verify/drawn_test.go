@@ -34,9 +34,9 @@ func shapesOf(x *verify.Target, o verify.Options) map[string]bool {
 	return shapes
 }
 
-// TestCountersOf16Bits: from level quick on, every axis of a definition without batch axes is in
-// some case longer than an integer of 16 bits counts, that of a table's rows by a third; where terms are added, on a grid too,
-// and of a matrix product level full has more results than 2^23.
+// TestCountersOf16Bits checks that, from level quick on, every axis of a definition without batch
+// axes is longer than 2^16 in some case, that of a table's rows by a third, and also on a grid if
+// terms are added; and that level full has a matrix product with more than 2^23 results.
 func TestCountersOf16Bits(t *testing.T) {
 	seen := map[*def.Definition]bool{}
 	for _, x := range verify.Targets(all.Operations, cpu.Backend) {
@@ -85,8 +85,8 @@ func TestCountersOf16Bits(t *testing.T) {
 	}
 }
 
-// TestShapesDependOnTheSeed: every level has shapes that another seed does not have, and a
-// kernel that is right on those of one seed alone is rejected under another.
+// TestShapesDependOnTheSeed checks that every level has shapes that another seed does not have, and
+// that a kernel that is right only on the shapes of one seed is rejected under another.
 func TestShapesDependOnTheSeed(t *testing.T) {
 	for level, least := range map[verify.Level]int{verify.Smoke: 6, verify.Quick: 80, verify.Full: 1200} {
 		x := target(softmax.ForwardDefinition, num.F16, bitwise(honest))
@@ -120,8 +120,8 @@ func TestShapesDependOnTheSeed(t *testing.T) {
 	}
 }
 
-// TestAlignedRows: whatever the seed, at level quick the rows of each operand of a product begin
-// at multiples of 64 elements in some case, with a gap between them.
+// TestAlignedRows checks that level quick has, whatever the seed, cases in which the rows of each
+// operand of a product begin at multiples of 64 elements, with a gap between them.
 func TestAlignedRows(t *testing.T) {
 	x := target(gemm.ForwardDefinition, num.F32, bitwise(honest))
 	for seed := range uint64(20) {
@@ -137,8 +137,8 @@ func TestAlignedRows(t *testing.T) {
 	}
 }
 
-// TestLongAxes: at level quick every pattern meets an axis of at least 4096, whatever the
-// seed, and where a definition sums over rows or terms, some such sum is long.
+// TestLongAxes checks that level quick has every pattern on an axis of at least 4096, whatever the
+// seed, and that definitions that sum over rows or terms have some long sums.
 func TestLongAxes(t *testing.T) {
 	for _, x := range cpuTargets() {
 		for seed := range uint64(2) {
@@ -166,8 +166,8 @@ func TestLongAxes(t *testing.T) {
 	}
 }
 
-// TestHardPatternOnALongAxis: a kernel that loses subnormals beyond the 5000th column, which
-// no case with subnormals reached.
+// TestHardPatternOnALongAxis checks a kernel that loses subnormals after column 5000, which cases
+// with subnormals once did not reach.
 func TestHardPatternOnALongAxis(t *testing.T) {
 	k := bitwise(damaged(func(l *engine.Launch, out []num.Array) {
 		x := l.Operands[0].Array
@@ -190,7 +190,7 @@ func TestHardPatternOnALongAxis(t *testing.T) {
 	expectRejected(t, x, long, "differs", evidence.Bits)
 }
 
-// TestModelShapes: the widths of well-known models are among the cases of level quick.
+// TestModelShapes checks that level quick has the widths of well-known models.
 func TestModelShapes(t *testing.T) {
 	for _, dtype := range []num.DType{num.F16, num.F32} {
 		cols := lengths(target(softmax.ForwardDefinition, dtype, bitwise(honest)), verify.Quick, "C")
@@ -208,8 +208,8 @@ func TestModelShapes(t *testing.T) {
 	}
 }
 
-// TestOwnShapes: the shapes of the user meet every pattern and every check that takes any
-// shape, and shapes that are none are refused.
+// TestOwnShapes checks that the user's shapes are run with every pattern and every check that takes
+// any shape, and that invalid shapes are refused.
 func TestOwnShapes(t *testing.T) {
 	x := target(layernorm.ForwardDefinition, num.BF16, bitwise(honest))
 	shape, err := verify.ParseShape("R=3,C=4321")
@@ -270,8 +270,8 @@ func TestOwnShapes(t *testing.T) {
 	}
 }
 
-// TestFarOffsets: kernels that count offsets in integers that are too small are wrong where
-// rows lie far apart, and nowhere else. The offset that they take is that of another row.
+// TestFarOffsets checks kernels that compute offsets in too small integers, and so read another row
+// if rows are far apart.
 func TestFarOffsets(t *testing.T) {
 	for _, test := range []struct {
 		what  string
@@ -314,8 +314,7 @@ func TestFarOffsets(t *testing.T) {
 	expectAccepted(t, target(softmax.BackwardDefinition, num.F32, bitwise(honest)), "normal/R=3,C=7/far=33/dx=dy")
 }
 
-// TestShippedKernelsFar runs the CPU's kernels on rows that lie far apart, as level full
-// does.
+// TestShippedKernelsFar runs the CPU's kernels on rows that are far apart, as level full does.
 func TestShippedKernelsFar(t *testing.T) {
 	t.Parallel()
 	for _, x := range someOf(cpuTargets()) {

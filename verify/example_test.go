@@ -16,9 +16,8 @@ import (
 	"tokitai/verify"
 )
 
-// mySoftmax is a kernel as one writes it: exponentials from the math library, added
-// up from left to right, one division an element. What becomes of the sum after each
-// addition is left open.
+// mySoftmax is a plain kernel: exponentials from the math library, added up from left to
+// right, and one division per element. keep is applied to the sum after each addition.
 func mySoftmax(keep func(float32) float32) engine.Kernel {
 	return engine.KernelFunc(func(l *engine.Launch) error {
 		x, y := l.Operands[0].Array, l.Operands[1].Array
@@ -77,7 +76,7 @@ func Example() {
 	//   integers/R=1,C=7: y[0,0] is 0x3d81 (0.062988281), want 0x3d80 (0.0625)
 }
 
-// A checked call computes as always, and reports on what it computed.
+// A checked call computes as any other, and reports on its results.
 func ExampleChecked() {
 	q := cpu.Queue()
 	x, err := tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3, 4}, 1, 4)

@@ -17,7 +17,7 @@ func PoisonsOf(t *Target, name string) [2]uint64 {
 	return trial.DrawPoisons(c.Formats[outputOf(t.Definition)], c.around(t, 1).key)
 }
 
-// SetCanWatch makes inputs watched or not, where they can be.
+// SetCanWatch sets whether inputs are watched, where the system allows it.
 func SetCanWatch(is bool) (restore func()) {
 	if !is {
 		canWatch = func(device.Device) error { return errors.New("not now") }

@@ -13,32 +13,33 @@ import (
 	"tokitai/reference"
 )
 
-// SetTileElements sets how many outputs a tile has at most, and returns what restores it.
+// SetTileElements sets the largest number of outputs of a tile, and returns a function that
+// restores it.
 func SetTileElements(n int64) (restore func()) {
 	old := tileElements
 	tileElements = n
 	return func() { tileElements = old }
 }
 
-// CasesOf are the cases of a level.
+// CasesOf returns the cases of a level.
 func CasesOf(t *Target, l Level) []*Case { return t.cases(&Options{Level: l}) }
 
-// CasesUnder are the cases of a verification.
+// CasesUnder returns the cases of a verification.
 func CasesUnder(t *Target, o Options) []*Case { return t.cases(&o) }
 
-// ParseCase reads a case's name.
+// ParseCase parses a case's name.
 func ParseCase(t *Target, name string) (*Case, error) { return t.parseCase(name) }
 
-// CaseName is a case's name.
+// CaseName returns a case's name.
 func CaseName(t *Target, c *Case) string { return c.name(t) }
 
-// CaseOutputs is the number of output elements of one run of a case.
+// CaseOutputs returns the number of output elements of one run of a case.
 func CaseOutputs(t *Target, c *Case) int64 { return c.outputs(t.Definition) }
 
 // IsAccuracy reports whether a case is compared with the truth as well.
 func IsAccuracy(c *Case) bool { return c.isAccuracy }
 
-// ChecksOf are the names of a target's checks by tier.
+// ChecksOf returns the names of a target's checks by tier.
 func ChecksOf(t *Target) map[evidence.TierName][]string {
 	names := map[evidence.TierName][]string{}
 	for _, k := range t.checks() {
@@ -47,7 +48,7 @@ func ChecksOf(t *Target) map[evidence.TierName][]string {
 	return names
 }
 
-// PatternNames are the names of a target's patterns; grids are those whose sums are exact.
+// PatternNames returns the names of a target's patterns; grids are those whose sums are exact.
 func PatternNames(t *Target) (all, grids []string) {
 	for _, p := range t.patterns() {
 		if all = append(all, p.name); p.isGrid {
@@ -57,7 +58,7 @@ func PatternNames(t *Target) (all, grids []string) {
 	return all, grids
 }
 
-// Indices are an index operand's values in a case.
+// Indices returns an index operand's values in a case.
 func Indices(t *Target, c *Case, operand string) []int32 {
 	a := t.load(c, 0).inputs()[t.Definition.Operand(operand)]
 	list := make([]int32, a.Rows)
@@ -67,7 +68,7 @@ func Indices(t *Target, c *Case, operand string) []int32 {
 	return list
 }
 
-// Divisible is the letter along which a definition is divided, or "".
+// Divisible returns the letter along which a definition is divided, or "".
 func Divisible(d *def.Definition) string { return divisible(d) }
 
 // Parts divides operands into tiles: for each tile, a window of every operand.
@@ -83,8 +84,7 @@ func Parts(d *def.Definition, operands []num.Array, most int64) [][]num.Array {
 	return list
 }
 
-// Figures are what was found on the outputs of a run, without what rounding in another
-// order of tiles may change.
+// Figures holds the judgement of a run's outputs, without what depends on the order of tiles.
 type Figures struct {
 	Tiles int64
 	Text  string
@@ -255,7 +255,7 @@ func ParamsOf(t *Target, variation int) []float64 {
 	return t.params(&Case{Pattern: t.patterns()[0].name, Params: variation})
 }
 
-// DeclaredBy is what reports say that a target declares.
+// DeclaredBy returns a target's declaration as reports state it.
 func DeclaredBy(t *Target) string { return t.terms().Declared }
 
 // WrongRows runs Freivalds' check with a number of vectors, or with as many as it takes if that is 0.
@@ -270,8 +270,8 @@ func WrongRows(d *def.Definition, operands []num.Array, key uint64, vectors int)
 	return wrong, f.isWorth(), err
 }
 
-// SetLeastProduct sets from how many multiply-adds on Freivalds' check judges, and returns what
-// restores it.
+// SetLeastProduct sets the number of multiply-adds from which Freivalds' check is used, and returns
+// a function that restores it.
 func SetLeastProduct(n int) (restore func()) {
 	old := leastProduct
 	leastProduct = n

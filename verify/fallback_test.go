@@ -17,8 +17,8 @@ func (listed) Kind() string                            { return "listed" }
 func (b listed) Preferred(def.Kind) []*engine.Lowering { return b }
 func (listed) OnDemand(def.Kind) []*engine.Lowering    { return nil }
 
-// TestIsFallback: of lowerings with the same rules calls run the first. Those with rules of
-// their own are chosen by policies, and one that the backend does not list by nobody else.
+// TestIsFallback checks that calls run the first of several lowerings with the same rules. Policies
+// choose lowerings with other rules, and one that the backend does not list must be named.
 func TestIsFallback(t *testing.T) {
 	best, twin, bounded := &engine.Lowering{Name: "best"}, &engine.Lowering{Name: "twin"}, &engine.Lowering{Name: "bounded", IsBounded: true}
 	b := listed{best, bounded, twin}

@@ -27,8 +27,8 @@ func (panicking) Do(_, item int) {
 	}
 }
 
-// TestKernelEndsInAnError: nothing was decided, the reason says why, and few cases
-// are enough.
+// TestKernelEndsInAnError checks that an error of the kernel ends the verification after a few
+// cases, without a decision and with the reason.
 func TestKernelEndsInAnError(t *testing.T) {
 	plain := func() *engine.Lowering { return bitwise(honest) }
 	for _, test := range []struct {
@@ -84,7 +84,7 @@ func TestKernelEndsInAnError(t *testing.T) {
 	}
 }
 
-// TestErrorInACheck: the first run is right, a further one fails.
+// TestErrorInACheck checks a kernel whose first run is right and whose further runs fail.
 func TestErrorInACheck(t *testing.T) {
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		if l.Operands[0].Rows == 1 {
@@ -98,8 +98,8 @@ func TestErrorInACheck(t *testing.T) {
 	}
 }
 
-// TestRejectedDespiteErrors: a case that is wrong outweighs one that ended in an error
-// before it.
+// TestRejectedDespiteErrors checks that a wrong case outweighs an earlier one that ended in an
+// error.
 func TestRejectedDespiteErrors(t *testing.T) {
 	var launches atomic.Int64
 	k := bitwise(damaged(func(l *engine.Launch, out []num.Array) {
@@ -114,7 +114,7 @@ func TestRejectedDespiteErrors(t *testing.T) {
 	}
 }
 
-// TestHang gives up on a launch, and the next target finds everything as usual.
+// TestHang checks that a launch that hangs is given up, and that the next target runs as usual.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -144,7 +144,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestTargetsThatAreNone are refused with an error.
+// TestTargetsThatAreNone checks that invalid targets are refused with an error.
 func TestTargetsThatAreNone(t *testing.T) {
 	nameless := bitwise(honest)
 	nameless.Name = ""
@@ -172,7 +172,7 @@ func TestTargetsThatAreNone(t *testing.T) {
 			t.Errorf("got %v, want an error with %q", err, test.text)
 		}
 	}
-	// A device that there is not is a matter of the report.
+	// A missing device is reported.
 	r := run(t, target(softmax.ForwardDefinition, num.F16, bitwise(honest)), verify.Options{Device: "cuda:0"}).Report
 	if r.Verdict != evidence.Inadmissible || r.Cases != 0 {
 		t.Errorf("%s: %s, %d cases; want inadmissible without cases", r.Verdict, r.Reason, r.Cases)

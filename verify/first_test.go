@@ -12,8 +12,8 @@ import (
 	"tokitai/verify"
 )
 
-// TestFirstFailure: a verification that looks for one failure ends with it, and says so as
-// one of all cases does.
+// TestFirstFailure checks that a verification for one failure ends with it, and reports it as a
+// verification of all cases does.
 func TestFirstFailure(t *testing.T) {
 	lowering := bitwise(func(_ *def.Definition, l *engine.Launch) error { return nil }) // it writes nothing
 	run := func(isFirstEnough bool) *evidence.Report {

@@ -11,33 +11,32 @@ import (
 	"tokitai/num"
 )
 
-// What is done for kernels of somebody else's that run in processes of their own: they may
-// refuse calls, return what is no output, and remember what they have seen.
+// Kernels that were written elsewhere run in processes of their own. They may refuse calls, return
+// values that are not outputs, and remember earlier calls.
 
-// freshCheck is the check that runs a kernel again in a process that has seen nothing.
+// freshCheck is the check that runs a kernel again in a new process.
 const freshCheck = "fresh"
 
-// fresh runs the kernel again in a new process: results must not depend on what the other one
-// has seen.
+// fresh runs the kernel again in a new process: results must not depend on earlier calls.
 func fresh(x *trialRun) (int64, *finding, error) {
 	x.s.bench.trial.Renew()
 	return x.again(x.l, evidence.Invariance, "in a fresh process", x.same())
 }
 
-// noOutput returns the finding that what the kernel returned is no output.
+// noOutput returns the finding that the kernel returned something other than an output.
 func noOutput(t *Target, err *engine.OutputError) *finding {
 	return &finding{Tier: evidence.Structure, Operand: t.Definition.Operand(err.Operand), Row: -1, Message: firstLine(err.Cause.Error())}
 }
 
-// dueRefusal is the error of a kernel for a call that its definition refuses: an index is outside
-// of its table. The kernel is right to return it. One that takes the call for skipped indices is
-// right as well.
+// dueRefusal is the error of a kernel that rightly refuses a call, because an index is out of range.
+// A kernel that skips such indices is right as well.
 type dueRefusal struct{ cause error }
 
 func (e *dueRefusal) Error() string { return e.cause.Error() }
 func (e *dueRefusal) Unwrap() error { return e.cause }
 
-// meaning returns the error of a launch in the light of the call's formats and indices.
+// meaning interprets the error of a launch, given the call's formats and indices: a refusal may be
+// due, or an output may have another of the definition's formats.
 func (l *loaded) meaning(err error) error {
 	if wrong, ok := errors.AsType[*engine.OutputError](err); ok && l.isAnotherChoice(wrong) {
 		return &engine.UnsuitedError{Lowering: l.target.ID(), Cause: wrong.Cause, IsRefused: true}
@@ -56,9 +55,9 @@ func (l *loaded) meaning(err error) error {
 	return err
 }
 
-// isAnotherChoice reports whether an output has a format that the definition has for the same
-// inputs as well. A kernel that returns its outputs cannot know which was asked for: it computes
-// one of the choices, and leaves the others out.
+// isAnotherChoice reports whether an output has another format that the definition allows for the
+// same inputs. A kernel that returns its outputs does not know which format is wanted: it computes
+// one of them, and the others are left out.
 func (l *loaded) isAnotherChoice(wrong *engine.OutputError) bool {
 	d := l.target.Definition
 	k := d.Operand(wrong.Operand)
@@ -105,8 +104,8 @@ func (r *refusals) count(t *Target, c *Case, err *engine.UnsuitedError) {
 	(*r)[formats].cases++
 }
 
-// reason says why a kernel that refused calls is not accepted: formats that it computes some
-// cases of must be computed in all of them. It is "" if there is no such reason.
+// reason says why a kernel that refused calls is not accepted: it must compute formats in all cases
+// or in none. It returns "" if there is no such reason.
 func (r refusals) reason(s *verification) string {
 	if len(r) == 0 {
 		return ""
@@ -123,7 +122,7 @@ func (r refusals) reason(s *verification) string {
 	return ""
 }
 
-// setOrigin says where a kernel of somebody else's comes from.
+// setOrigin reports where a kernel that was written elsewhere comes from.
 func (s *verification) setOrigin(r *evidence.Report) {
 	origin := s.t.Lowering.Origin
 	if origin == nil {

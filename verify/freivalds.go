@@ -22,15 +22,15 @@ import (
 // a probability of at most 1/p: let e ≠ 0 be the row's errors in Z/p^k and v < k their least
 // valuation, so that e = p^v·e' where p does not divide some e'[j]. For r drawn evenly from Z/p^k,
 // e'·r takes every value of Z/p^(k-v) equally often, whatever the other elements of r are, and e·r
-// is 0 with probability p^(v-k). As many r are drawn as make that at most 2^-40 at its worst,
-// v = k-1. They are drawn by a hash of the seed and the outputs: the outputs are there before it is
-// known which.
+// is 0 with probability p^(v-k). Enough vectors r are drawn to make the probability that all miss
+// at most 2^-40 in the worst case, v = k-1. They are drawn from a hash of the seed and the outputs,
+// so that a kernel cannot know them in advance.
 //
-// Tiles with a wrong row, or with an element that is not a least residue, are interpreted. So a
-// kernel is accepted by this check with a probability of error, and never rejected by it.
+// Tiles with a wrong row, or with an element that is not a least residue, are interpreted. So this
+// check may accept a wrong kernel, with that probability, but never rejects a right one.
 
-// leastProduct is the least number of multiply-adds of a product that is judged so: below,
-// interpreting takes a fraction of a second. Tests make it small.
+// leastProduct is the least number of multiply-adds of a product that is judged by this check.
+// Interpreting smaller ones takes a fraction of a second. Tests make it small.
 var leastProduct = 1 << 22
 
 // missedBits is the probability that a wrong row is missed, as a power of 1/2.
@@ -50,8 +50,8 @@ type freivalds struct {
 // vectorsFor returns how many r are needed for Z/p^k.
 func vectorsFor(p uint64) int { return int(math.Ceil(missedBits / math.Log2(float64(p)))) }
 
-// newFreivalds returns the check of a case, without vectors, or nil if there is none: sums that are
-// scaled cannot be seen in the results.
+// newFreivalds returns the check of a case, without vectors, or nil if the case has none: scaled
+// results do not show the sums.
 func newFreivalds(d *def.Definition, inputs, got []num.Array) (f *freivalds, err error) {
 	if d.Kind != def.KindContraction || !d.Ring.IsExact() || d.HasScales() {
 		return nil, nil
@@ -130,7 +130,7 @@ func (f *freivalds) wrongRows(ctx context.Context) ([]bool, error) {
 	return wrong, err
 }
 
-// byFreivalds returns what a report says about outputs that were judged so.
+// byFreivalds returns the text of a report about outputs that were judged by this check.
 func byFreivalds(n int64) string {
 	return fmt.Sprintf("%d outputs were judged by Freivalds' check with random vectors: a wrong row of a product is missed with a probability of at most 2^-%d", n, missedBits)
 }
@@ -179,8 +179,7 @@ func rightTile(wrong []bool, at Rect) *judgement {
 	return &judgement{Tiles: 1, Elements: at.elements(), Freivalds: at.elements()}
 }
 
-// integerOf returns an integer of a matrix or, if it is transposed, of the matrix that it stands
-// for.
+// integerOf returns an integer of a matrix or, if isTransposed is set, of its transpose.
 func integerOf(a *num.Array, isTransposed bool, r, c int) int64 {
 	if isTransposed {
 		r, c = c, r
@@ -205,8 +204,8 @@ func eachRow(ctx context.Context, n, length int, do func(row int, line []uint64)
 	return ctx.Err()
 }
 
-// checkTile returns an error if a tile was found wrong, and the interpreter finds nothing: then one
-// of the two is broken.
+// checkTile returns an error if the check found a tile wrong and the interpreter found it right:
+// then one of the two is broken.
 func (f *freivalds) checkTile(d *def.Definition, at Rect, j *judgement) error {
 	if j.Mismatches == 0 && j.Waived == 0 {
 		return fmt.Errorf("%s: Freivalds' check finds a wrong row among rows %d to %d, and the interpreter none: one of them is broken, --interpret all uses the interpreter alone", d.Name, at.Row, at.Row+at.Rows-1)

@@ -69,9 +69,9 @@ func multiplied(t *testing.T, d *def.Definition, m, n, k int) []num.Array {
 	return list
 }
 
-// TestFreivaldsFindsOneElement: of a product of 1024×1024, one element that differs by a multiple
-// of p^(k-1), the difference that is most easily missed, is found, and its row alone; so is a
-// residue that is not the least.
+// TestFreivaldsFindsOneElement checks that one element of a product of 1024×1024 that is off by a
+// multiple of p^(k-1), the error that is missed most easily, is found, and only its row; and so is
+// an element that is not a least residue.
 func TestFreivaldsFindsOneElement(t *testing.T) {
 	for _, d := range []*def.Definition{int32Sums, zpkOf(t, def.Ring{P: 3, K: 39}), zpkOf(t, def.Ring{P: 9223372036854775783, K: 1})} {
 		const n, k = 1024, 128
@@ -108,8 +108,8 @@ func TestFreivaldsFindsOneElement(t *testing.T) {
 	}
 }
 
-// TestFreivaldsMisses: one vector misses an error of valuation v as often as is said: with
-// probability p^(v-k).
+// TestFreivaldsMisses checks that one vector misses an error of valuation v with probability
+// p^(v-k).
 func TestFreivaldsMisses(t *testing.T) {
 	for p, want := range map[uint64]int{2: 40, 3: 26, 65537: 3, 1<<40 + 15: 1} {
 		if got := verify.VectorsFor(p); got != want || math.Pow(float64(p), -float64(got)) > 0x1p-40 {
@@ -148,8 +148,8 @@ func TestFreivaldsMisses(t *testing.T) {
 	}
 }
 
-// TestFreivaldsInVerification: a large product is judged by the check, and reports say so; a wrong
-// element is found and interpreted, with the verdict of the interpreter alone.
+// TestFreivaldsInVerification checks that a large product is judged by Freivalds' check, that reports
+// say so, and that a wrong element gives the same verdict as with the interpreter.
 func TestFreivaldsInVerification(t *testing.T) {
 	defer verify.SetLeastProduct(1)()
 	defer verify.SetTileElements(1 << 12)()
@@ -178,7 +178,7 @@ func TestFreivaldsInVerification(t *testing.T) {
 	}
 }
 
-// TestFreivaldsInCheckedCall: a caller's own product is judged by the check.
+// TestFreivaldsInCheckedCall checks that Freivalds' check judges a caller's own product.
 func TestFreivaldsInCheckedCall(t *testing.T) {
 	defer verify.SetLeastProduct(1)()
 	list := multiplied(t, int32Sums, 260, 270, 280)

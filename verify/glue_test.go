@@ -14,7 +14,7 @@ import (
 	"tokitai/verify"
 )
 
-// TestLostTile: a run whose tiles do not cover its outputs decides nothing.
+// TestLostTile checks that a run whose tiles do not cover its outputs decides nothing.
 func TestLostTile(t *testing.T) {
 	target := &verify.Target{
 		Operation: gelu.Operations[0], Definition: gelu.ForwardDefinition,

@@ -8,9 +8,8 @@ import (
 )
 
 // findGrid finds the elements of a tile on which every honest kernel agrees, where the pattern
-// is meant as a grid. Whether it is one is a matter of the values at hand: sums that grow too
-// long, or parameters that were varied, leave it. An author who declares further roundings
-// has no such elements.
+// is meant as a grid. Whether it is one depends on the values: too long sums, or varied
+// parameters, leave it. A kernel that declares additional roundings has no such elements.
 func (v *view) findGrid(ctx context.Context) (*truth.Grid, error) {
 	l := v.target.Lowering
 	if !v.l.isGrid() || len(l.Declares.Roundings) > 0 {

@@ -25,8 +25,8 @@ import (
 	"tokitai/verify"
 )
 
-// TestGridsInEveryOrder computes what lies on a grid in other orders, with products fused and
-// not: every case of a level in which a kernel is rejected for anything but the answer.
+// TestGridsInEveryOrder computes elements on a grid in other orders, with products fused and not,
+// for every case of a level in which only the answer is accepted.
 func TestGridsInEveryOrder(t *testing.T) {
 	level, formats := testlevel.Pick(verify.Smoke, verify.Smoke, verify.Quick), testlevel.Pick([]num.DType{num.F32}, []num.DType{num.F32}, []num.DType{num.F32, num.F16})
 	cases, onGrid, outputs := 0, 0, 0
@@ -78,7 +78,7 @@ func TestGridsInEveryOrder(t *testing.T) {
 	}
 }
 
-// gridTargets are targets of the CPU with patterns that are grids, one a definition and format.
+// gridTargets returns targets of the CPU with patterns that are grids, one per definition and format.
 func gridTargets(formats []num.DType) []*verify.Target {
 	seen := map[string]bool{}
 	var list []*verify.Target
@@ -106,9 +106,9 @@ func firstDifference(grid *truth.Grid, operand int, got, want num.Array) (at [2]
 	return at, false
 }
 
-// inOrders returns the outputs of a call with sums in other orders: of a rowwise definition
-// what correctly rounded steps give, where that is one value; of the others what the plain
-// loops below give, for some of the outputs.
+// inOrders returns the outputs of a call with sums in other orders: for a rowwise definition the
+// results of correctly rounded steps, where these are unique; for others the results of the plain
+// loops below, for some of the outputs.
 func inOrders(t *testing.T, d *def.Definition, operands, answer []num.Array, params []float64) map[string][]num.Array {
 	t.Helper()
 	all := map[string][]num.Array{}
@@ -157,8 +157,8 @@ func inOrders(t *testing.T, d *def.Definition, operands, answer []num.Array, par
 	return all
 }
 
-// termsOf are the factors of an element of a product or a scattered sum, the old value and the
-// scales included.
+// termsOf returns the factors of an element of a product or a scattered sum, including the old
+// value and the scales.
 func termsOf(d *def.Definition, x []num.Array, r, c int) (a, b []float32) {
 	if d.Accumulate {
 		a, b = append(a, x[2].At(r, c)), append(b, 1)
@@ -192,7 +192,7 @@ func termsOf(d *def.Definition, x []num.Array, r, c int) (a, b []float32) {
 	return a, b
 }
 
-// sums are ways to compute a sum of products.
+// sums has ways to compute a sum of products.
 var sums = map[string]func(a, b []float32) float32{
 	"multiplied, then added": func(a, b []float32) (s float32) {
 		for i := range a {
@@ -301,8 +301,8 @@ func TestGridsKnowTheirLimits(t *testing.T) {
 	}
 }
 
-// TestGridsInOtherForms multiplies out, and takes factors out of sums: what is on a grid in
-// every form stays.
+// TestGridsInOtherForms checks that elements that are on a grid in every form do not change when
+// factors are multiplied out or taken out of sums.
 func TestGridsInOtherForms(t *testing.T) {
 	d := layernorm.BackwardDefinition
 	for _, x := range gridTargets([]num.DType{num.F32}) {

@@ -8,13 +8,13 @@ import (
 	"tokitai/num"
 )
 
-// lengths are the sums behind an output.
+// lengths describes the sums that an output depends on.
 type lengths struct {
 	longest int // terms
 	sums    int // that are independent of each other, at least
 }
 
-// lengthsOf returns the sums behind an output of a tile.
+// lengthsOf returns the lengths of the sums that an output of a tile depends on.
 func (s *stable) lengthsOf(operand int) lengths {
 	d, a := s.v.target.Definition, s.v.got[operand]
 	if d.Kind != def.KindRowwise {
@@ -89,8 +89,8 @@ func (s *stable) each(operand int, do func(r, c int, x uint64) bool) {
 }
 
 // mostSpread is the length up to which the rounding errors of sums of normally distributed terms
-// have hardly a preferred sign. A longer sum loses terms that are below half its last place, and
-// more of these than it rounds up.
+// have hardly a preferred sign. A longer sum loses terms that are below half a unit in its last
+// place more often than it rounds them up.
 const mostSpread = 1 << 14
 
 // isRandom reports whether the values of a case are normally distributed, so that the rounding
@@ -99,11 +99,11 @@ func (l *loaded) isRandom() bool {
 	return l.c.Pattern == "normal" || strings.HasPrefix(l.c.Pattern, "normal-")
 }
 
-// spread returns the heights that elements need, in units of what honest sums of their length
-// need on average. Rounding errors of additions are at most u times the partial sum, and have
-// no preferred sign: a sum whose terms pass at most h additions has an error of variance at
-// most h/3·(u·Σ|x|)², since the partial sums of equal depth are at most Σ|x| together. Height 1
-// is u·Σ|x|. So the mean square of what is needed beyond height 1 is at most h/3.
+// spread returns the heights that elements need, in units of the average need of honest sums of
+// their length. Rounding errors of additions are at most u times the partial sum, and have no
+// preferred sign: a sum whose terms go through at most h additions has an error of variance at
+// most h/3·(u·Σ|x|)², since the partial sums of equal depth add up to at most Σ|x|. Height 1 is
+// u·Σ|x|. So the mean square of the needed heights beyond 1 is at most h/3.
 func (s *stable) spread(operand int) (m moments) {
 	most := s.forms.MostHeight()
 	if most == 0 || s.v.got[operand].DType == num.I32 {

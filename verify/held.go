@@ -9,7 +9,7 @@ import (
 	"tokitai/promise"
 )
 
-// Terms are what a kernel is held to, instead of what its lowering says.
+// Terms replaces what a lowering promises and declares.
 type Terms struct {
 	// Promise is Default to keep the lowering's own, or stable where that is bits and something
 	// is declared.
@@ -20,7 +20,7 @@ type Terms struct {
 	IsDeclared bool // Declares and Order take the place of the lowering's; otherwise only the profile does
 }
 
-// ParseTerms reads terms as people write them. Each text may be empty.
+// ParseTerms parses terms as users write them. Each text may be empty.
 func ParseTerms(name, profile, declaration string) (t Terms, err error) {
 	if name != "" {
 		if t.Promise, err = promise.Parse(name); err != nil {
@@ -43,13 +43,13 @@ func ParseTerms(name, profile, declaration string) (t Terms, err error) {
 	return t, nil
 }
 
-// DeclarationError refuses a declaration that makes no sense for what is verified.
+// DeclarationError reports a declaration that makes no sense for the target.
 type DeclarationError struct{ Cause error }
 
 func (e *DeclarationError) Error() string { return "declaration: " + e.Cause.Error() }
 func (e *DeclarationError) Unwrap() error { return e.Cause }
 
-// Hold returns a copy of a target's lowering that promises and declares what the terms say.
+// Hold returns a copy of a target's lowering with the terms' promise and declarations.
 func (x Terms) Hold(t *Target) (*engine.Lowering, error) {
 	l, d := *t.Lowering, t.Definition
 	l.Promise = cmp.Or(x.Promise, l.Promised())

@@ -36,7 +36,7 @@ func (t *Target) checkDeclared() error {
 	return l.Declares.Check(t.Definition, formulas)
 }
 
-// setTerms sets what became of a promise, from the results of all cases.
+// setTerms reports how the kernel kept its promise, from the results of all cases.
 func (s *verification) setTerms(r *evidence.Report, total *judgement) {
 	r.Terms = s.t.terms()
 	if a := &total.AllClose; a.N > 0 {
@@ -75,9 +75,8 @@ func (s *verification) setTerms(r *evidence.Report, total *judgement) {
 	}
 }
 
-// setDecided counts the elements of each output whose sets say something: on the operation's
-// own kinds of data, in their own sizes; if it has none, on pattern normal; of one case alone,
-// on that.
+// setDecided counts the decided elements of each output: on the operation's own kinds of data, in
+// their own sizes; if it has none, on pattern normal; if only one case is run, on that case.
 func (s *verification) setDecided(r *evidence.Report) {
 	if s.t.Promised() == promise.Bits || s.o.OnlyInvariance {
 		return
@@ -109,7 +108,7 @@ func (s *verification) setDecided(r *evidence.Report) {
 }
 
 // isOwnData reports whether a case has one of the operation's own kinds of data in its own
-// size, or is as near to that as an operation without them comes.
+// size or, if the operation has none, pattern normal.
 func (t *Target) isOwnData(c *Case) bool {
 	if len(t.data()) == 0 {
 		return c.Check == "" && c.Pattern == "normal"
@@ -184,7 +183,7 @@ func (s *verification) termClaims(r *evidence.Report) (nonClaims []string) {
 	return nonClaims
 }
 
-// flags returns what of the command line names a promise, declarations and waived clauses.
+// flags returns the flags that give the promise, declarations and waived clauses.
 func (s *verification) flags() string {
 	l, text := s.t.Lowering, ""
 	if l.Promise != promise.Default {

@@ -66,8 +66,8 @@ func (q *questioner) lineOf(input int) []trial.Place {
 	return line
 }
 
-// withoutInfluence returns inputs of a line that change nothing in the kernel's result: those
-// at its end, as many as there are, or else at its beginning, or else a single one.
+// withoutInfluence returns inputs of a line that do not change the kernel's result: as many as
+// possible at its end, or else at its beginning, or else a single one.
 func (q *questioner) withoutInfluence(before uint64, line []trial.Place) []trial.Place {
 	isLost := func(part []trial.Place) bool { return q.isLost(before, part) }
 	n := len(line)
@@ -116,8 +116,8 @@ func singles(n int) []int {
 	return slices.Compact(list)
 }
 
-// leastChange is by how many values of its format the right result must change for a change
-// of the inputs to count: more than rounding can hide.
+// leastChange is the least distance, in values of the format, that the right result must move for
+// a change of the inputs to count: more than rounding can hide.
 const leastChange = 4
 
 // isLost reports whether a change of some inputs changes the right result clearly and the

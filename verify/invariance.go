@@ -10,10 +10,10 @@ import (
 	"tokitai/evidence"
 )
 
-// With Options.Invariance, results are also held to properties that need no answer to compare
-// with: a row has the bits that it has alone, a call the bits that it had before. Kernels that
-// promise bits have most of them anyway. Of a kernel that leaves its order of sums open, they
-// tell whether the order depends on anything but the lengths of the sums.
+// With Options.Invariance, results are also checked for properties that need no reference: a row
+// has the same bits as alone, and a call the same bits as before. Kernels that promise bits have
+// most of them anyway. For a kernel that leaves its order of sums open, they show whether the order
+// depends on anything but the lengths of the sums.
 //
 // Every property has checks, and these have cases, such as rows-M:normal/M=65,K=512,N=64. Some
 // checks are part of every verification (check.go, callers.go) and count here too.
@@ -25,7 +25,7 @@ type Variant struct {
 	Lowering *engine.Lowering
 }
 
-// property is one that results have, whatever the answer is.
+// property is a property of results that does not depend on the answer.
 type property struct {
 	name, text string
 	checks     []string // names; those that end in a dash are followed by a letter
@@ -103,7 +103,7 @@ func placeAxes(d *def.Definition) []string {
 	return []string{"C"}
 }
 
-// isInvariance reports whether a check can be run where nothing is judged.
+// isInvariance reports whether a check can run without judging outputs.
 func isInvariance(k *check) bool { return k.tier == evidence.Invariance && k.name != "late-change" }
 
 // invariance has the cases of the checks that Options.Invariance adds.
@@ -154,8 +154,8 @@ func (l *lister) addInvariance(c *Case) {
 	l.addAsIs(c)
 }
 
-// invariancePattern returns the operation's usual values; for every second shape values whose
-// sums cancel, if it has them: there another order shows most.
+// invariancePattern returns the pattern of the operation's usual values or, for every second shape,
+// one whose sums cancel, if there is one: it shows other orders best.
 func (l *lister) invariancePattern(i int) string {
 	if name := "cancellation"; i%2 == 1 && l.t.pattern(name) != nil {
 		return name
@@ -232,8 +232,8 @@ func (l *lister) inMatrix(n []int) []int {
 	return ordered
 }
 
-// whyNot returns why a property is not asked of the target's outputs, or of some of them; "" if
-// it is asked of all.
+// whyNot says why a property is not checked for the target's outputs, or for some of them. It
+// returns "" if it is checked for all.
 func (t *Target) whyNot(p *property) string {
 	d := t.Definition
 	var reasons []string
@@ -258,7 +258,7 @@ func (t *Target) whyNot(p *property) string {
 	return strings.Join(reasons, "; ")
 }
 
-// setProperties reports what became of every property.
+// setProperties reports whether every property holds.
 func (s *verification) setProperties(r *evidence.Report) {
 	if !s.o.Invariance {
 		return

@@ -14,13 +14,13 @@ import (
 	"tokitai/trial"
 )
 
-// The check rows-X: the first M rows of a case alone, for every M up to 65 and around every
-// power of two; every row alone; one row at every place; all rows at other places. One row
-// against many is also decoding against prefilling.
+// The check rows-X runs the first M rows of a case alone, for every M up to 65 and around every
+// power of two; every row alone; one row at every place; all rows at other places. Comparing one
+// row with many is also comparing decoding with prefilling.
 
-// among is a call on some rows of a case, with what it left.
+// among is a call on some rows of a case, with its results.
 type among struct {
-	rows []int // of the case, by their places in the call; -1 is not looked at
+	rows []int // of the case, by their places in the call; -1 is ignored
 	out  *outcome
 	axes []axis
 }
@@ -94,7 +94,7 @@ func (x *trialRun) differ(letter string, a, b *among, what string) (int64, *find
 	return n, nil
 }
 
-// steadyRuns is how often a call is repeated before a difference is blamed on something else.
+// steadyRuns is how often a call is repeated before a difference is attributed to the rows.
 const steadyRuns = 8
 
 // unsteady returns a finding if a call gives other bits when it is repeated.
@@ -157,8 +157,8 @@ func rowsAlone(letter string) func(*trialRun) (int64, *finding, error) {
 	}
 }
 
-// swept runs the first M rows for every M of the sweep. Numbers of rows that give the same bits
-// are a kind; there must be one.
+// swept runs the first M rows for every M of the sweep. Values of M that give the same bits are of
+// one kind; there must be only one kind.
 func (x *trialRun) swept(letter string) (compared int64, f *finding, err error) {
 	n, _ := x.c.size(letter)
 	type kind struct {
@@ -170,7 +170,7 @@ func (x *trialRun) swept(letter string) (compared int64, f *finding, err error) 
 	for _, m := range sweep(n, x.s.o.Level) {
 		a, err := x.call(letter, firstRows(m))
 		if _, isUnsuited := errors.AsType[*engine.UnsuitedError](err); isUnsuited {
-			continue // the lowering leaves this number of rows to others
+			continue // the lowering does not take this number of rows
 		}
 		if err != nil {
 			return compared, nil, err
@@ -217,8 +217,8 @@ func (x *trialRun) swept(letter string) (compared int64, f *finding, err error) 
 	return compared, f, nil
 }
 
-// againstAlone returns the smallest pair of calls that shows a difference between two calls: the
-// row alone against one of them, if that differs.
+// againstAlone returns the smallest pair of calls that shows a difference: the row alone and one of
+// the given calls, if these differ.
 func (x *trialRun) againstAlone(letter string, f *finding, calls ...*among) (*finding, error) {
 	i := f.Operand
 	row := axesAlong(x.l.target.Definition, x.base.operands, letter)[i].index(f.Row, f.Col)
@@ -265,7 +265,7 @@ func kindsList(before string, kinds [][]int, all []int, between string) string {
 	return strings.Join(parts, between)
 }
 
-// ranges returns numbers as text, neighbours in a list of all as 4 to 15, the first few of them.
+// ranges returns the first few numbers as text, with runs of neighbours in all written as 4 to 15.
 func ranges(list, all []int) string {
 	const most = 6
 	var parts []string
@@ -323,8 +323,8 @@ func (x *trialRun) eachAlone(letter string) (compared int64, f *finding, err err
 	return compared, nil, nil
 }
 
-// byPlace says at which places among the rows of the case a row has the same bits; "" if its
-// place does not matter.
+// byPlace says at which places among the rows of the case a row has the same bits. It returns "" if
+// the place does not matter.
 func (x *trialRun) byPlace(letter string, row int) (string, error) {
 	n, _ := x.c.size(letter)
 	if letter == x.l.target.Definition.Grouped {

@@ -77,13 +77,13 @@ func betweenOthers(x *trialRun) (int64, *finding, error) {
 	return sum.compared, sum.f, sum.err
 }
 
-// other is a call between two others.
+// other is a call that is made between two runs of the case.
 type other struct {
 	what string
 	l    *loaded
 }
 
-// others returns calls to make between two others.
+// others returns calls to make between two runs of the case.
 func (x *trialRun) others() []other {
 	const most = 1 << 18 // elements of an operand
 	t := x.l.target

@@ -47,8 +47,8 @@ func counting(l *engine.Lowering, launches *int) *engine.Lowering {
 	return &c
 }
 
-// TestResume: a verification that was interrupted and goes on gives the report of one
-// that was not.
+// TestResume checks that a resumed verification gives the same report as one that was not
+// interrupted.
 func TestResume(t *testing.T) {
 	for name, x := range reported(t) {
 		t.Run(name, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestJournalIsUsed: what is known is not run again, unless anything that it depends
-// on has changed.
+// TestJournalIsUsed checks that known results are not computed again, unless something that they
+// depend on has changed.
 func TestJournalIsUsed(t *testing.T) {
 	launches := 0
 	x := target(softmax.ForwardDefinition, num.F16, counting(bitwise(honest), &launches))
@@ -124,7 +124,7 @@ func TestJournalIsUsed(t *testing.T) {
 	closeJournal(t, j)
 }
 
-// TestErrorsAreNotKept: a kernel that ended in an error is run again.
+// TestErrorsAreNotKept checks that a case that ended in an error is run again.
 func TestErrorsAreNotKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path, false)
@@ -148,8 +148,8 @@ func TestErrorsAreNotKept(t *testing.T) {
 	closeJournal(t, o.Journal)
 }
 
-// TestDamagedJournal: a last line that was cut short is ignored, and written over; a
-// line that is damaged is an error.
+// TestDamagedJournal checks that a truncated last line is ignored and overwritten, and that a
+// damaged line is an error.
 func TestDamagedJournal(t *testing.T) {
 	launches := 0
 	x := target(softmax.ForwardDefinition, num.F16, counting(bitwise(honest), &launches))
@@ -217,7 +217,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// TestNoJournal: nil remembers nothing.
+// TestNoJournal checks that a nil journal works and records nothing.
 func TestNoJournal(t *testing.T) {
 	var j *verify.Journal
 	if err := j.Close(); err != nil {
@@ -226,7 +226,8 @@ func TestNoJournal(t *testing.T) {
 	expectAccepted(t, target(softmax.ForwardDefinition, num.F16, bitwise(honest)), "normal/R=2,C=3")
 }
 
-// TestClosedJournal: an error of writing is kept for Close, and the verification goes on.
+// TestClosedJournal checks that Close returns an error of writing, and that the verification
+// continues after it.
 func TestClosedJournal(t *testing.T) {
 	j := openJournal(t, filepath.Join(t.TempDir(), "journal"), false)
 	closeJournal(t, j)

@@ -123,7 +123,7 @@ func addCounts(to *map[string]int64, from map[string]int64) {
 	}
 }
 
-// manner says how outputs are judged.
+// manner configures how outputs are judged.
 type manner struct {
 	withTruth bool     // accuracy too
 	withBig   bool     // what float64 leaves open is decided with more digits
@@ -220,9 +220,9 @@ func glueTiles(d *def.Definition, got []num.Array, tiles []tile, found []*judgem
 	return nil
 }
 
-// judgeTile judges one tile. The answer is computed in memory that the kernel never had,
-// from the inputs before the run. If the tile is the whole case, its answer may be known
-// from another target, and is kept for others unless compiled code has computed it.
+// judgeTile judges one tile. The answer is computed from the inputs as they were before the run, in
+// memory that the kernel never had. If the tile is the whole case, its answer may be known from
+// another target, and is kept for others unless compiled code has computed it.
 func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Array, at tile, isWhole bool, m manner) (*judgement, error) {
 	d := t.Definition
 	operands, outputs := make([]num.Array, len(inputs)), make([]num.Array, len(inputs))
@@ -247,7 +247,7 @@ func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Arr
 		return nil, err
 	}
 	j := v.outputs()
-	if j.Compiled = compiled; compiled > 0 && !j.isAnswer() { // nothing is rejected but by the interpreter
+	if j.Compiled = compiled; compiled > 0 && !j.isAnswer() { // only the interpreter rejects
 		var err error
 		if v.answer, err = t.interpret(ctx, l, operands); err != nil {
 			return nil, err

@@ -19,7 +19,7 @@ import (
 	"tokitai/verify"
 )
 
-// smallCase is a small case of any definition.
+// smallCase returns the name of a small case of a definition.
 func smallCase(d *def.Definition) string {
 	var sizes []string
 	for i, letter := range d.Sizes() {
@@ -83,7 +83,7 @@ func changing(count *int, other func(bits uint32) uint32) kernelFunc {
 	}
 }
 
-// otherNaN has another sign and payload.
+// otherNaN returns a function that gives NaNs another sign and payload.
 func otherNaN(d num.DType) func(uint32) uint32 {
 	return func(bits uint32) uint32 {
 		if num.IsNaN(d, bits) {
@@ -133,8 +133,8 @@ func TestZerosDiffer(t *testing.T) {
 	}
 }
 
-// moved is an honest bounded kernel but for one output, which is the end of its set,
-// moved by some steps.
+// moved returns an honest bounded kernel, except that one output is the end of its set, moved by
+// some steps.
 func moved(o def.Order, isUpper bool, steps int64) *engine.Lowering {
 	return bounded(o, func(d *def.Definition, l *engine.Launch) error {
 		inputs := l.Arrays()
@@ -183,8 +183,8 @@ func TestSetHasEnds(t *testing.T) {
 	}
 }
 
-// TestClasses: where an input that is no number reaches a bounded output, its class is
-// what is compared.
+// TestClasses checks that outputs of bounded kernels that depend on NaN or infinite inputs are
+// compared by their class.
 func TestClasses(t *testing.T) {
 	const d = num.F32
 	nan, inf, minusInf, some := uint32(0x7fc00000), uint32(0x7f800000), uint32(0xff800000), math.Float32bits(12345)
@@ -235,8 +235,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestUnspecified: where a sum may overflow on the way nothing is asked of a bounded
-// kernel, and the tier's count says so.
+// TestUnspecified checks that outputs of bounded kernels whose sums may overflow are not judged, and
+// that the tier's count says so.
 func TestUnspecified(t *testing.T) {
 	isOpen := func(a []num.Array) bool { return max(a[0].At(0, 0), -a[0].At(0, 0)) > 0x1p90 }
 	fault := damaged(func(_ *engine.Launch, out []num.Array) {
@@ -258,8 +258,8 @@ func TestUnspecified(t *testing.T) {
 	expectRejected(t, target(gemm.ForwardDefinition, num.F32, bitwise(fault)), name, "C[1,2] differs", evidence.Bits)
 }
 
-// TestGridHasOneAnswer: an error that the set of admissible values hides shows where
-// every order gives the same.
+// TestGridHasOneAnswer checks that an error that admissible sets hide is found where every order
+// gives the same result.
 func TestGridHasOneAnswer(t *testing.T) {
 	for _, test := range []struct {
 		d          *def.Definition
@@ -284,7 +284,7 @@ func TestGridHasOneAnswer(t *testing.T) {
 	}
 }
 
-// gridOf is the name of a pattern of a definition on which every sum is exact.
+// gridOf returns the name of a pattern of a definition on which every sum is exact.
 func gridOf(t *testing.T, d *def.Definition) string {
 	_, grids := verify.PatternNames(target(d, num.F32, bitwise(honest)))
 	if len(grids) == 0 {
@@ -357,8 +357,8 @@ func TestErrorFigures(t *testing.T) {
 	}
 }
 
-// TestNothingButOverflow: outputs that are infinite where the truth is not have no
-// error in ulps; the report is written all the same.
+// TestNothingButOverflow checks that a report is written even if all outputs are infinite where the
+// truth is finite, so that none has an error in ulps.
 func TestNothingButOverflow(t *testing.T) {
 	r := expectAccepted(t, target(gemm.ForwardDefinition, num.F16, bitwise(honest)), "large/M=2,K=1,N=3")
 	if r.TruthElements == 0 || r.ErrorUndefined != r.TruthElements || r.WorstErrorULP != nil {

@@ -18,8 +18,8 @@ import (
 	"tokitai/verify"
 )
 
-// Kernels of these tests are the reference with one thing changed, or small products
-// and rows in an order of their own.
+// The kernels of these tests are the reference with one change, or small products and rows in an
+// order of their own.
 
 // kernelFunc computes a definition on a launch.
 type kernelFunc func(d *def.Definition, l *engine.Launch) error
@@ -92,7 +92,7 @@ func target(d *def.Definition, dtype num.DType, l *engine.Lowering) *verify.Targ
 	return t
 }
 
-// run verifies, and holds the report to its own rules.
+// run verifies a target and checks that the report is valid.
 func run(t testing.TB, x *verify.Target, o verify.Options) *verify.Result {
 	t.Helper()
 	return runUnder(t, context.Background(), x, o)
@@ -147,7 +147,7 @@ func pairwise(x []float32) float32 {
 	return def.Fold(def.Order{Kind: def.Pairwise}, x, func(a, b float32) float32 { return a + b })
 }
 
-// towardZero cuts a sum off instead of rounding it.
+// towardZero truncates a sum instead of rounding it.
 func towardZero(sum float64) float32 {
 	y := float32(sum)
 	if math.Abs(float64(y)) > math.Abs(sum) {
@@ -156,7 +156,7 @@ func towardZero(sum float64) float32 {
 	return y
 }
 
-// product computes A·B (+ C) with sums and stores of the caller's.
+// product computes A·B (+ C) with the given functions for sums and stores.
 func product(sum func(row int, terms []float32) float32, narrow func(d num.DType, v float32) uint32) kernelFunc {
 	return func(d *def.Definition, l *engine.Launch) error {
 		x := l.Arrays()
@@ -189,7 +189,7 @@ func product(sum func(row int, terms []float32) float32, narrow func(d num.DType
 	}
 }
 
-// plainProduct rounds to storage as everybody does.
+// plainProduct rounds to nearest when it stores.
 func plainProduct(sum func([]float32) float32) kernelFunc {
 	return product(func(_ int, terms []float32) float32 { return sum(terms) }, num.Narrow)
 }
@@ -217,7 +217,7 @@ func softmaxOf(sum func([]float32) float32) kernelFunc {
 	}
 }
 
-// medianOf is the upper median.
+// medianOf returns the upper median.
 func medianOf(sizes []int64) float64 {
 	sorted := slices.Sorted(slices.Values(sizes))
 	return float64(sorted[len(sorted)/2])

@@ -32,8 +32,8 @@ type bench struct {
 	preparing sync.Mutex // a Trial prepares one call at a time
 }
 
-// newBench opens a device of the target's kind. Other numbers of workers than 0, which
-// keeps the device's own, are for the CPU.
+// newBench opens a device of the target's kind. The number of workers is for the CPU; 0 keeps the
+// device's own.
 func (t *Target) newBench(ctx context.Context, o *Options, workers int) (*bench, error) {
 	var dev engine.Device
 	var err error
@@ -65,7 +65,7 @@ func (b *bench) close() {
 	}
 }
 
-// loaded is a case in memory: what the kernel is given.
+// loaded is a case in memory, as it is given to the kernel.
 type loaded struct {
 	target   *Target
 	c        *Case
@@ -113,7 +113,7 @@ func (l *loaded) other(seed int) *loaded {
 	return m
 }
 
-// isGrid reports whether the values lie on a grid. A caller's data are of no pattern.
+// isGrid reports whether the values are meant as a grid. A caller's own data have no pattern.
 func (l *loaded) isGrid() bool {
 	p := l.target.pattern(l.c.Pattern)
 	return p != nil && p.isGrid
@@ -125,7 +125,7 @@ func (l *loaded) inputs() []num.Array { return l.operands.Arrays() }
 // array returns operand i as it is before a run.
 func (l *loaded) array(i int) num.Array { return l.operands.Array(i) }
 
-// outcome is what a run left, out of the kernel's reach.
+// outcome holds the results of a run, in memory that the kernel cannot reach.
 type outcome struct {
 	after    *trial.Operands
 	operands []num.Array
@@ -166,7 +166,7 @@ func (b *bench) place(l *loaded) (*placed, error) {
 	}
 	memory, err := l.operands.Place(b.device)
 	switch {
-	case err != nil && l.c.Far > 0: // which asks for much, and is no fault of the kernel
+	case err != nil && l.c.Far > 0: // needs much memory, which is not the kernel's fault
 		return nil, l.tooFar(err)
 	case err != nil:
 		return nil, err
@@ -174,8 +174,8 @@ func (b *bench) place(l *loaded) (*placed, error) {
 	return b.bind(l, memory)
 }
 
-// bind checks the call on a case's memory and compiles the kernel. The memory is given back
-// if that fails.
+// bind checks the call on a case's memory and compiles the kernel. It frees the memory if that
+// fails.
 func (b *bench) bind(l *loaded, memory *trial.Placed) (*placed, error) {
 	p, err := (&placed{bench: b, memory: memory}).with(l.params)
 	if err != nil {
@@ -185,8 +185,8 @@ func (b *bench) bind(l *loaded, memory *trial.Placed) (*placed, error) {
 	return p, nil
 }
 
-// with returns the same memory, bound to the kernel with other parameters. It is not closed
-// itself.
+// with returns the same memory, bound to the kernel with other parameters. The result must not be
+// closed.
 func (p *placed) with(params []float64) (*placed, error) {
 	q := *p
 	tensors, err := p.memory.Tensors()
@@ -196,7 +196,7 @@ func (p *placed) with(params []float64) (*placed, error) {
 	return &q, err
 }
 
-// close gives the memory back, unless a kernel that hangs still uses it.
+// close frees the memory, unless a kernel that hangs still uses it.
 func (p *placed) close() {
 	if !p.bench.isHung.Load() {
 		p.memory.Close()
@@ -226,7 +226,7 @@ func (p *placed) runBy(launch func(*engine.Prepared) error, l *loaded, deadline 
 	return p.finish(launch, l, deadline)
 }
 
-// finish launches the kernel on what was written, and reads everything back.
+// finish launches the kernel on the memory as it is, and reads everything back.
 func (p *placed) finish(launch func(*engine.Prepared) error, l *loaded, deadline time.Duration) (*outcome, error) {
 	p.bench.launches.Add(1)
 	began := time.Now()

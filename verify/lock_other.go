@@ -4,6 +4,6 @@ package verify
 
 import "os"
 
-// lockFile does nothing where there is no flock: two verifications in one folder are then
-// the user's to avoid.
+// lockFile does nothing, since the system has no flock: users must not run two verifications in
+// one folder.
 func lockFile(*os.File) error { return nil }

@@ -10,7 +10,7 @@ import (
 )
 
 // mapOf returns a map of the wrong elements of a finding's output, or nil if they are not
-// known or the output has but one element.
+// known or the output has only one element.
 func (l *loaded) mapOf(f *finding, name string) *evidence.Map {
 	if f.Operand < 0 || f.Row < 0 || len(f.places) == 0 {
 		return nil

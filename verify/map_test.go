@@ -14,7 +14,7 @@ import (
 	"tokitai/verify"
 )
 
-// TestMaps: a map shows the wrong elements of the case that was asked for.
+// TestMaps checks that a map shows the wrong elements of the case that is run.
 func TestMaps(t *testing.T) {
 	last := flipWhere(func(_ *engine.Launch, _, c int) bool { return c >= 128 })
 	f := run(t, target(softmax.ForwardDefinition, num.F16, last), verify.Options{Seed: 1, Case: "normal/R=3,C=130"}).Report.Failure
@@ -30,7 +30,7 @@ func TestMaps(t *testing.T) {
 	}
 }
 
-// TestMapsOfShrunkCases: there is a map of the original case and one of the smallest.
+// TestMapsOfShrunkCases checks that there are maps of the original and of the smallest case.
 func TestMapsOfShrunkCases(t *testing.T) {
 	late := flipWhere(func(l *engine.Launch, _, c int) bool { return c >= l.Operands[0].Cols-3 && c > 16 })
 	f := run(t, target(softmax.ForwardDefinition, num.F16, late), verify.Options{Seed: 1}).Report.Failure
@@ -42,7 +42,7 @@ func TestMapsOfShrunkCases(t *testing.T) {
 	}
 }
 
-// TestHistogram: every judged output is counted once, by its distance in ulps.
+// TestHistogram checks that every judged output is counted once, by its distance in ulps.
 func TestHistogram(t *testing.T) {
 	l := bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
 		y := out[1]
@@ -58,8 +58,8 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// TestHistogramOfErrors: errors against the truth are counted where accuracy is measured, those
-// of the definition's own kernel beside those of a kernel that promises no bits.
+// TestHistogramOfErrors checks that errors against the truth are counted where accuracy is measured,
+// with those of the definition's own kernel beside those of a kernel that promises no bits.
 func TestHistogramOfErrors(t *testing.T) {
 	for _, isBounded := range []bool{false, true} {
 		l := bitwise(honest)

@@ -50,8 +50,8 @@ func (x *models) names(l *engine.Lowering) string {
 	return strings.Join(slices.Sorted(maps.Keys(x.seen)), " or ")
 }
 
-// lossy returns the model whose errors the sums of a kernel may have: that of the tensor cores
-// which its profile grants to products of f16 and bf16, or else its own.
+// lossy returns the model whose errors the sums of a kernel may have: for products of f16 and bf16
+// the model of the profile's tensor cores, if it has any, otherwise the kernel's own.
 func (l *loaded) lossy() def.Model {
 	t, m := l.target, l.model()
 	if d := t.Definition; m != def.FMAChain || t.Promised() != promise.Stable || d.Kind != def.KindContraction || d.Ring.IsExact() {

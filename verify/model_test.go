@@ -105,8 +105,8 @@ func splitLowering(join func([]float32) float32) *engine.Lowering {
 	}
 }
 
-// A lowering that divides sums among cores declares its model, is admitted, and is held to
-// the reference's bits in that model.
+// TestPanelsOnManyCores checks that a lowering that divides sums among cores and declares its model
+// is admitted, and must have the reference's bits in that model.
 func TestPanelsOnManyCores(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*def.Definition{gemm.ForwardDefinition, gemm.ForwardAccumulateDefinition} {
@@ -138,7 +138,8 @@ func operationOf(d *def.Definition) *op.Operation {
 	panic("no operation has " + d.Name)
 }
 
-// Policy same takes such a lowering where its model is fma, and refuses it elsewhere.
+// TestPolicySameAsksForTheModel checks that policy same takes such a lowering where its model is
+// fma, and refuses it elsewhere.
 func TestPolicySameAsksForTheModel(t *testing.T) {
 	q := cpu.Queue()
 	for length, want := range map[int]string{64: "", 300: "test.split follows model panels(fma,4), want model fma"} {

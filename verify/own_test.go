@@ -12,7 +12,7 @@ import (
 	"tokitai/verify"
 )
 
-// TestOwnFormIsStable: a kernel with the reference's bits is honest under promise stable too.
+// TestOwnFormIsStable checks that a kernel with the reference's bits is honest under promise stable.
 func TestOwnFormIsStable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, x := range cpuTargets() {

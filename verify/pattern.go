@@ -28,7 +28,7 @@ type pattern struct {
 	counts int  // how many inputs run through all patterns of their formats, as a counter does
 	isRaw  bool // inputs are random bits: every exponent, every NaN; some fractions of f32 are all ones: a carry leaves them, of a NaN too
 
-	// place, if not nil, writes what depends on the sizes, after all else.
+	// place, if not nil, writes values that depend on the sizes, after all others.
 	place func(d *def.Definition, c *Case, operands []num.Array)
 }
 
@@ -201,8 +201,8 @@ func (t *Target) newPattern(name string, params []float64, values map[string]op.
 	}
 }
 
-// usualValue is what the operation's first kind of data fills an operand with; nil if it
-// does not name it. A definition without data of its own takes the operation's.
+// usualValue returns the values of an operand in the operation's first kind of data, or nil if it
+// does not name the operand. A definition without data of its own uses the operation's.
 func (t *Target) usualValue(operand string) op.Element {
 	if list := t.data(); len(list) > 0 {
 		return list[0].Values[operand]
@@ -251,8 +251,8 @@ func (t *Target) usualParams() []float64 {
 
 func uniformIndex(g *gen.Generator, _, bound int) int { return g.Below(bound) }
 
-// anyIndex is mostly valid, and otherwise just outside, far outside, or what is often
-// taken for a mark.
+// anyIndex returns mostly valid indices, and otherwise ones just out of range, far out of range, or
+// often used as markers.
 func anyIndex(g *gen.Generator, _, bound int) int {
 	outside := [...]int{-1, bound, -100, math.MaxInt32, math.MinInt32, -bound}
 	if i := g.Below(4 * len(outside)); i < len(outside) {
@@ -268,7 +268,7 @@ var extremes = []float32{
 	1, -1, 65504, -65504, 65520, 0x1p127, -0x1p127, math.MaxFloat32, -math.MaxFloat32, 88, -88, -104, 11,
 }
 
-// realInputs are the inputs that are no indices.
+// realInputs returns the inputs that are not indices.
 func realInputs(d *def.Definition) []int {
 	var list []int
 	for i := range d.Operands {
@@ -328,8 +328,8 @@ func specialPairs(d *def.Definition, c *Case, operands []num.Array) {
 	}
 }
 
-// zeroLines has rows of nothing but zeros in the first input, among ordinary ones, and
-// extreme values here and there in the others: zeros are multiplied like everything else.
+// zeroLines has rows of zeros in the first input, among ordinary ones, and a few extreme values in
+// the other inputs, so that zeros are multiplied by NaN and infinities.
 func zeroLines(d *def.Definition, _ *Case, operands []num.Array) {
 	for n, i := range realInputs(d) {
 		a := operands[i]
@@ -351,8 +351,8 @@ func hasColumnOfExtreme(d *def.Definition) bool {
 	return slices.ContainsFunc(d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin })
 }
 
-// contention is what decides between columns that hold the same: two values of a row,
-// and what lies between them.
+// contention lists pairs of values of a row that compete for the extreme, with the range of the
+// values between them.
 var contention = []struct{ first, second, lowest, highest float32 }{
 	{2, 2, -1, 1}, {-2, -2, -1, 1}, // the first of equals
 	{minusZero, 0, -2, -1}, {0, minusZero, -2, -1}, {minusZero, 0, 1, 2}, {0, minusZero, 1, 2}, // zeros are equal
@@ -402,7 +402,7 @@ func contenders(d *def.Definition, c *Case, operands []num.Array) {
 // params are the parameters of a case: those of its pattern, or a variation in which
 // each is kept, scaled, negated, made tiny, huge, or something between 0 and 1, as far as
 // the definition allows it. A kernel that promises no bits may rely on how parameters depend
-// on each other: its variations are of what people set.
+// on each other, so the parameters that users set are varied for it.
 func (t *Target) params(c *Case) []float64 {
 	usual := t.pattern(c.Pattern).params
 	if c.Params == 0 {
@@ -428,13 +428,13 @@ func (t *Target) params(c *Case) []float64 {
 	return varied
 }
 
-// hasSettings reports whether parameters are varied by what people set.
+// hasSettings reports whether the parameters that users set are varied.
 func (t *Target) hasSettings() bool {
 	return t.Operation != nil && t.Operation.Settings != nil && t.Lowering.IsBounded
 }
 
-// derived returns the definition's parameters for what people set. Those that people do not
-// set, and what cannot be set together, are as usual.
+// derived returns the definition's parameters for given parameters of users. Parameters that users
+// do not set, or that cannot be set together, have their usual values.
 func (t *Target) derived(given engine.Params, usual []float64) []float64 {
 	params := slices.Clone(usual)
 	given = maps.Clone(given)

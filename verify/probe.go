@@ -39,10 +39,10 @@ type MatrixDevice interface {
 // holds, by level.
 var probeOutputs = [...]int{Smoke: 1 << 17, Quick: 10_500_000, Full: 1 << 25, Exhaustive: 1 << 27}
 
-// mostProbeMismatches is the number of mismatches from which on a candidate is dropped.
+// mostProbeMismatches is the number of mismatches at which a candidate is dropped.
 const mostProbeMismatches = 100
 
-// candidate is a model that an instruction is held to.
+// candidate is a model that an instruction is compared with.
 type candidate struct {
 	name string
 	step func(x, y []uint32, c float32) float32
@@ -98,10 +98,10 @@ func emulatedFP8(d num.DType, x, y []uint32, c float32) float32 {
 	return sum + c
 }
 
-// Probe holds a matrix instruction of a device to every candidate model, on every kind of data
-// that package tensorcore has, and reports which one holds. The report's model is the one that
-// lowerings declare, or else the best candidate; the verdict is accepted if every output is the
-// model's and no other candidate holds.
+// Probe compares a matrix instruction of a device with every candidate model, on every kind of data
+// that package tensorcore has, and reports which model holds. The report's model is the one that
+// lowerings declare, or else the best candidate. The verdict is accepted if every output is that of
+// the model and no other candidate holds.
 func Probe(ctx context.Context, dev MatrixDevice, i tensorcore.Instruction, o Options) (*evidence.Report, error) {
 	if int(o.Level) >= len(probeOutputs) {
 		return nil, &UnknownError{What: "level", Name: fmt.Sprint(uint8(o.Level)), Known: levelNames}

@@ -58,7 +58,7 @@ var (
 	hopperFP8 = num.MMA{L: 32, F: 13, R: 13}
 )
 
-// TestProbe probes devices that follow a model, another one than is declared, or none.
+// TestProbe probes devices that follow the declared model, another model, or none.
 func TestProbe(t *testing.T) {
 	dev, err := cpu.Open("cpu")
 	if err != nil {
@@ -138,8 +138,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeIsDeterministic: the counts of two runs are the same, though several processors
-// count.
+// TestProbeIsDeterministic checks that two runs on several processors have the same counts.
 func TestProbeIsDeterministic(t *testing.T) {
 	dev, err := cpu.Open("cpu")
 	if err != nil {
@@ -168,8 +167,8 @@ func TestProbeIsDeterministic(t *testing.T) {
 	}
 }
 
-// TestProbeEmulatedFP8: what a compiler makes of an instruction that Hopper lacks is told from
-// every model of a tensor core.
+// TestProbeEmulatedFP8 checks that the code that a compiler emits for an instruction that Hopper
+// lacks is distinguished from every model of a tensor core.
 func TestProbeEmulatedFP8(t *testing.T) {
 	dev, err := cpu.Open("cpu")
 	if err != nil {

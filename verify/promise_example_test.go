@@ -15,8 +15,8 @@ import (
 	"tokitai/verify"
 )
 
-// exp2Softmax is a right kernel in another form: powers of two instead of e. It has the
-// bits of no definition, and takes steps that the definition does not have.
+// exp2Softmax is a right kernel in another form, with powers of two instead of e. Its bits and its
+// steps are not those of the definition.
 var exp2Softmax = engine.KernelFunc(func(l *engine.Launch) error {
 	x, y := l.Operands[0].Array, l.Operands[1].Array
 	p := make([]float32, x.Cols)

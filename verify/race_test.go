@@ -2,5 +2,5 @@
 
 package verify_test
 
-// isRace says that the race detector is on.
+// isRace reports whether the race detector is on.
 const isRace = true

@@ -13,13 +13,15 @@ import (
 	"tokitai/op/crossentropy"
 	"tokitai/op/embedding"
 	"tokitai/op/gemm"
+	"tokitai/op/layernorm"
 	"tokitai/verify"
 )
 
-// errBad is what kernels say of an index.
+// errBad is the error of kernels that refuse an index.
 var errBad = errors.New("index out of range")
 
-// refusing is a kernel that refuses what isBad says, and otherwise computes the answer.
+// refusing returns a kernel that fails for indices for which isBad returns true, with the error
+// that refuse returns, and otherwise computes the answer.
 func refusing(isBad func(index int32, bound int) bool, refuse func(d *def.Definition) error) *engine.Lowering {
 	return bitwise(func(d *def.Definition, l *engine.Launch) error {
 		for i := range d.Operands {
@@ -41,7 +43,8 @@ func refusing(isBad func(index int32, bound int) bool, refuse func(d *def.Defini
 
 func isOutside(index int32, bound int) bool { return index < 0 || int(index) >= bound }
 
-// saysIndex refuses with the name of the index, as a Python function does that raises IndexError.
+// saysIndex returns a refusal that names the index operand, as for a Python function that raises
+// IndexError.
 func saysIndex(d *def.Definition) error {
 	for i := range d.Operands {
 		if d.Operands[i].IsIndex {
@@ -51,11 +54,11 @@ func saysIndex(d *def.Definition) error {
 	return nil
 }
 
-// raises ends in an error that says nothing of an index.
+// raises returns an error that does not mention an index.
 func raises(*def.Definition) error { return &engine.RaisedError{Cause: errBad} }
 
-// TestRefusedIndices: a call with an index outside of its table may be refused, by whatever
-// error; a good one may not.
+// TestRefusedIndices checks that a kernel may refuse, with any error, a call that has an index
+// out of range, and no other call.
 func TestRefusedIndices(t *testing.T) {
 	isLarge := func(index int32, bound int) bool { return isOutside(index, bound) || index > 6 }
 	for _, c := range []struct {
@@ -82,8 +85,8 @@ func TestRefusedIndices(t *testing.T) {
 	}
 }
 
-// TestRefusedCaseIsJudged: the results of a case whose call is refused are judged with other
-// indices, under a name by which it can be run again.
+// TestRefusedCaseIsJudged checks that a case whose call is refused is run again with indices in
+// range, under a name by which it can be replayed.
 func TestRefusedCaseIsJudged(t *testing.T) {
 	good := refusing(isOutside, saysIndex)
 	isWrong := func(l *engine.Launch) bool { return l.Arrays()[0].Rows == 70 }
@@ -123,13 +126,13 @@ func TestRefusedCaseIsJudged(t *testing.T) {
 	}
 }
 
-// TestReturnedFormats: a kernel that returns its outputs does not know which of several formats is
-// asked for. It is judged in the one that it has, and has to have one of the definition's.
+// TestReturnedFormats checks kernels that choose the format of the outputs that they return: a
+// kernel is judged in the format it returns, which must be one that the definition allows.
 func TestReturnedFormats(t *testing.T) {
-	returns := func(format num.DType) *engine.Lowering {
+	returns := func(output string, format num.DType) *engine.Lowering {
 		return bitwise(func(d *def.Definition, l *engine.Launch) error {
 			for i := range d.Operands {
-				if o := &d.Operands[i]; o.IsOut && l.Arrays()[i].DType != format {
+				if o := &d.Operands[i]; o.Name == output && l.Arrays()[i].DType != format {
 					return &engine.OutputError{Operand: o.Name, Format: format.String(), Cause: errors.New("another format")}
 				}
 			}
@@ -140,16 +143,18 @@ func TestReturnedFormats(t *testing.T) {
 	for _, c := range []struct {
 		d       *def.Definition
 		dtype   num.DType
+		output  string
 		returns num.DType
 		verdict evidence.Verdict
 	}{
-		{gemm.ForwardDefinition, num.F16, num.F16, evidence.Accepted},
-		{gemm.ForwardDefinition, num.F16, num.F32, evidence.Accepted},
-		{gemm.ForwardDefinition, num.F16, num.BF16, evidence.Rejected},
-		{gemm.ForwardDefinition, num.F32, num.F16, evidence.Rejected},
-		{embedding.ForwardDefinition, num.F16, num.F32, evidence.Rejected},
+		{gemm.ForwardDefinition, num.F16, "C", num.F16, evidence.Accepted},
+		{gemm.ForwardDefinition, num.F16, "C", num.F32, evidence.Accepted},
+		{gemm.ForwardDefinition, num.F16, "C", num.BF16, evidence.Rejected},
+		{gemm.ForwardDefinition, num.F32, "C", num.F16, evidence.Rejected},
+		{embedding.ForwardDefinition, num.F16, "out", num.F32, evidence.Rejected},
+		{layernorm.BackwardDefinition, num.F16, "dgamma", num.F32, evidence.Rejected}, // f32 only if gamma is
 	} {
-		r := run(t, target(c.d, c.dtype, returns(c.returns)), verify.Options{Seed: 1}).Report
+		r := run(t, target(c.d, c.dtype, returns(c.output, c.returns)), verify.Options{Seed: 1}).Report
 		if r.Verdict != c.verdict {
 			t.Errorf("%s of %s in %s: %s (%s), want %s", c.d.Name, c.dtype, c.returns, r.Verdict, r.Reason, c.verdict)
 		}

@@ -48,7 +48,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	for _, c := range s.done {
 		kernel += c.Kernel
 		if !c.HasOutputs {
-			continue // it ended in an error: there is nothing to list
+			continue // it ended in an error, so there is nothing to list
 		}
 		listed, produced := s.listed(c)
 		r.CaseList = append(r.CaseList, listed)
@@ -226,7 +226,7 @@ func setCompiler(r *evidence.Report, dev engine.Device, artifacts []string) {
 	}
 }
 
-// setLibrary names the vendor's library that computed.
+// setLibrary names the vendor's library that computed the results.
 func setLibrary(r *evidence.Report, lowering *engine.Lowering) {
 	l, err := lowering.OpenLibrary()
 	if err != nil {
@@ -444,7 +444,7 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 	}
 	o := &t.Definition.Operands[operand]
 	fail.Place = o.Name
-	if f.Operand < 0 || f.Row < 0 { // no one element is to blame
+	if f.Operand < 0 || f.Row < 0 { // it is not about one element
 		fail.Message = fmt.Sprintf("%s: %s", t.ID(), f.Message)
 		return fail
 	}
@@ -469,8 +469,8 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 	return fail
 }
 
-// replay returns the command that runs a case again, or the whole verification; "" if the
-// program does not have the target, which is a lowering or a definition of the caller's.
+// replay returns the command that runs a case, or the whole verification, again. It returns "" if
+// the program does not have the target, because its lowering or definition is the caller's.
 func (s *verification) replay(c *Case) string {
 	t, o := s.t, s.o
 	b := o.Command
@@ -613,7 +613,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	return claims, nonClaims
 }
 
-// caveats returns what the device's description says that results do not show.
+// caveats returns the limits that the device's description states.
 func (s *verification) caveats() []string {
 	if s.machine == nil || s.machine.Caveat == "" {
 		return nil

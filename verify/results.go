@@ -5,10 +5,9 @@ import (
 	"tokitai/evidence"
 )
 
-// runOnResults runs the kernel on outputs that hold the results of other inputs, as those of a
-// call before do, and then parts of the result itself: the first row, and everything but the last
-// element. A kernel that looks there whether it has anything to
-// do leaves the rest as it is.
+// runOnResults runs the kernel on outputs that hold the results of other inputs, as after an earlier
+// call, and then parts of the right result: the first row, and everything but the last element. A
+// kernel that inspects its outputs to find out whether it has already computed them fails.
 func (x *trialRun) runOnResults() (int64, *finding, error) {
 	p, err := x.s.bench.place(x.l)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"tokitai/op/softmax"
 )
 
-// TestRepeatFindsTrustInOutputs: kernels that write nothing where the output seems right already.
+// TestRepeatFindsTrustInOutputs checks kernels that write nothing if the output seems to be right
+// already.
 func TestRepeatFindsTrustInOutputs(t *testing.T) {
 	for want, looked := range map[string]func(a num.Array) int{
 		"the first row is right already":                   func(a num.Array) int { return a.Cols },

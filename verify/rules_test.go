@@ -20,8 +20,8 @@ import (
 	"tokitai/verify"
 )
 
-// Scaled inputs are asked of stable kernels only where no function, root or quotient may err
-// otherwise at the scaled argument.
+// TestStableScalesWithoutFunctions checks that stable kernels are run on scaled inputs only if no
+// function, root or quotient may have another error at the scaled argument.
 func TestStableScalesWithoutFunctions(t *testing.T) {
 	for d, want := range map[*def.Definition]bool{
 		gemm.ForwardDefinition: true, norm.SquareSumDefinition: true,
@@ -61,9 +61,9 @@ func quotients(share float64) kernelFunc {
 	}
 }
 
-// Errors of one sign are a fault where rounding is all that is left, and none where a declared
-// error leaves room for more: functions may prefer a sign. Only the operation's own kinds of data
-// decide whether enough was decided.
+// TestBiasCountsInNarrowSets checks that errors of one sign are a fault where rounding is the only
+// source of errors, but not where a declared error widens the sets, since functions may prefer a
+// sign. Whether enough outputs are decided depends only on the operation's own kinds of data.
 func TestBiasCountsInNarrowSets(t *testing.T) {
 	stable := func(share float64, declares string) *verify.Result {
 		l := bounded(def.Order{}, quotients(share))
@@ -88,7 +88,8 @@ func TestBiasCountsInNarrowSets(t *testing.T) {
 	}
 }
 
-// The tanh form under profile torch is allowed its error, and statistics leave it out.
+// TestAllowanceIsNoBias checks that statistics leave out outputs that need an allowance, such as
+// those of the tanh form under profile torch.
 func TestAllowanceIsNoBias(t *testing.T) {
 	l := bounded(def.Order{}, tanhGELU)
 	l.Promise, l.Declares.Profile = promise.Stable, "torch"

@@ -15,9 +15,8 @@ import (
 	"tokitai/promise"
 )
 
-// The cases of a verification are launched one after another, in their order, so that what
-// a kernel saw before does not depend on chance. Their inputs are made, and their outputs
-// judged, side by side.
+// The cases of a verification are launched one after another, in order, so that the earlier calls
+// of a kernel do not depend on chance. Inputs are made, and outputs judged, in parallel.
 
 // mostCauses is the number of kernel errors after which a verification ends.
 const mostCauses = 3
@@ -39,7 +38,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 			s.waitedFor = c.name(s.t)
 			break
 		}
-		if e.isSkipped || ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause { // the end is perhaps the cause
+		if e.isSkipped || ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause { // the end may have caused the error
 			break
 		}
 		if e.unsuited != nil {
@@ -48,7 +47,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 			s.passed(c, e)
 			continue
 		}
-		if !e.isKnown && (e.r.First == nil || !e.r.First.IsCause) { // an error may have passed by the next time
+		if !e.isKnown && (e.r.First == nil || !e.r.First.IsCause) { // an error may not occur the next time
 			s.o.Journal.add(s.key(), e.r)
 		}
 		s.take(e.c, e.r)
@@ -60,9 +59,9 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 	}
 }
 
-// hasEnough reports whether no further failure is looked for: if the first alone is wanted, or if
-// what is left of a budget is better spent on studying it, or on other formats than one that the
-// kernel refuses in every case of level smoke.
+// hasEnough reports whether the search for failures ends: if only the first is wanted, or if the
+// rest of a budget is better spent on studying it, or on formats other than one that the kernel
+// refuses in every case of level smoke.
 func (s *verification) hasEnough() bool {
 	isFailed := s.first != nil && !s.first.found.IsCause
 	isRefused := len(s.done) == 0 && s.first == nil
@@ -100,7 +99,7 @@ func (s *verification) open(ctx context.Context) {
 	}
 }
 
-// line is cases on their way.
+// line holds cases in progress.
 type line struct {
 	results []chan *caseRun // by case
 	turns   []chan struct{} // by case: closed when all earlier ones have been launched
@@ -108,8 +107,8 @@ type line struct {
 	workers sync.WaitGroup
 }
 
-// result returns the result of a case, or an error if the context ends before it is there.
-// What is there counts, even if the context has ended meanwhile.
+// result returns the result of a case, or an error if the context ends before there is one. A
+// result that is available is returned even if the context has ended.
 func (l *line) result(ctx context.Context, i int) (*caseRun, error) {
 	select {
 	case e := <-l.results[i]:
@@ -161,7 +160,7 @@ func (s *verification) start(list []*Case) *line {
 	return l
 }
 
-// caseRun is a case on its way.
+// caseRun is a case in progress.
 type caseRun struct {
 	c *Case
 	x *trialRun
@@ -170,7 +169,7 @@ type caseRun struct {
 	isKnown   bool                  // from the journal
 	isSkipped bool                  // the device cannot be used any more
 	isEnded   bool                  // by an error of the kernel: there is nothing to judge
-	unsuited  *engine.UnsuitedError // nil, or why the lowering leaves the case to others
+	unsuited  *engine.UnsuitedError // why the lowering does not take the case, or nil
 
 	breach   *finding
 	refused  int64    // calls, as their definition refuses them
@@ -211,8 +210,8 @@ func (s *verification) fill(e *caseRun) {
 }
 
 // launch runs the kernel: once, once more if outputs seem to be unwritten, and as often as
-// the case's check wants. If the kernel rightly refuses one of these calls, the case becomes
-// another with indices that are all in their tables, so that its results are judged as well.
+// the case's check needs. If the kernel rightly refuses one of these calls, the case is replaced by
+// one with all indices in range, so that its results are judged as well.
 func (s *verification) launch(e *caseRun) {
 	if e.isKnown {
 		s.ranListings = append(s.ranListings, e.r.Listings...)
@@ -381,7 +380,7 @@ func (s *verification) attempt(ctx context.Context, c *Case) (caseResult, error)
 		return e.r
 	}, nil)
 	if err == nil && ctx.Err() != nil && r.First != nil && r.First.IsCause {
-		err = ctx.Err() // which is perhaps the cause
+		err = ctx.Err() // which may be the cause
 	}
 	return r, err
 }
@@ -429,8 +428,8 @@ func (r *caseResult) fail(f *finding, checks int64) {
 	}
 }
 
-// cause returns the finding that a kernel ended in an error. A broken rule of the device, and
-// what is no output, are faults of the kernel.
+// cause returns the finding that a kernel ended in an error. Breaking a rule of the device, and
+// returning something other than an output, are faults of the kernel.
 func (t *Target) cause(err error) *finding {
 	if wrong, ok := errors.AsType[*engine.OutputError](err); ok {
 		return noOutput(t, wrong)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// condition is a property that every example has or has not.
+// condition is a property that each example either has or lacks.
 type condition struct {
 	text  string
 	cost  int // the simplest are preferred
@@ -49,15 +49,15 @@ func (r *rule) text() string {
 	return strings.Join(texts, " and ")
 }
 
-// share is how many of the examples that meet the rule pass nevertheless.
+// share returns the share of the examples that meet the rule and still pass.
 func (r *rule) share() float64 { return float64(r.passing) / float64(r.passing+r.failing) }
 
-// A second condition has to make the share smaller by so much. Some cases pass by their
-// values under any condition: the outputs of infinities are NaN, lost or not.
+// worthACondition is by how much a second condition must reduce the share. Under any condition some
+// cases pass because of their values: with infinities, outputs are NaN whether a term is lost or not.
 const worthACondition = 0.15
 
-// less reports whether a rule explains better: fewer examples that meet it pass, unless it
-// takes another condition for little; then the simpler one.
+// less reports whether r explains the failures better than s: fewer of the examples that meet it
+// pass. A rule with one more condition must be better by worthACondition.
 func (r *rule) less(s *rule) bool {
 	score := func(r *rule) float64 { return r.share() + worthACondition*float64(len(r.conditions)) }
 	return cmp.Or(cmp.Compare(score(r), score(s)), cmp.Compare(r.cost(), s.cost()), cmp.Compare(s.failing, r.failing)) < 0
@@ -126,7 +126,7 @@ func count(list []bool) (n int) {
 	return n
 }
 
-// isTrivial reports whether a condition holds for all examples or for none: it says nothing.
+// isTrivial reports whether a condition holds for all examples or for none.
 func (c *condition) isTrivial() bool {
 	return !slices.Contains(c.holds, true) || !slices.Contains(c.holds, false)
 }

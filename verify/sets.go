@@ -12,17 +12,17 @@ import (
 	"tokitai/truth"
 )
 
-// A promise says which values an output may have. Whoever compares outputs asks for the set
-// of an element, and does not know which promise it follows from.
+// A promise determines which values an output may have. The code that compares outputs asks for
+// the set of an element, and does not know from which promise it follows.
 
-// sets are the admissible values of a tile's outputs.
+// sets returns the admissible values of a tile's outputs.
 type sets interface {
 	at(operand, row, col int) set
 }
 
-// set is the admissible values of one element.
+// set holds the admissible values of one element.
 type set struct {
-	isOpen   bool    // nothing is known of it: every value is in the set
+	isOpen   bool    // every value is in the set
 	isBits   bool    // it is one pattern of bits
 	orNaN    bool    // NaN is in the set, besides the others
 	noNumber bool    // NaN and the infinities are in the set, besides the others
@@ -33,7 +33,7 @@ type set struct {
 	plain    *set    // the values that need no allowance of a profile; nil if all of them need none
 }
 
-// oneValue is the set of one value; zeros are one.
+// oneValue returns the set of one value; both zeros count as one.
 func oneValue(bits uint64) set { return set{lo: bits, hi: bits, count: 1} }
 
 // has reports whether a value is in the set.
@@ -54,7 +54,7 @@ func (s *set) has(rule trial.Rule, d num.DType, x uint64) bool {
 	return num.Index(d, s.lo) <= at && at <= num.Index(d, s.hi)
 }
 
-// answerSets are the sets of promise bits: the answer.
+// answerSets has the sets of promise bits, each of which holds only the answer.
 type answerSets struct{ v *view }
 
 func (s answerSets) at(operand, row, col int) set {
@@ -62,18 +62,18 @@ func (s answerSets) at(operand, row, col int) set {
 	return set{isBits: true, lo: y, hi: y, count: 1}
 }
 
-// enclosure is the values that honest arithmetic may give for finite inputs.
+// enclosure returns the values that honest arithmetic may give for finite inputs.
 type enclosure interface {
 	// known returns the set of an element; ok is false where arithmetic may overflow or leave
 	// the domain of a function, or an input is no number.
 	known(operand, row, col int) (s set, ok bool)
 
-	// describe notes what is known of an output's sets as a whole.
+	// describe records properties of all sets of an output.
 	describe(operand int, t *tally)
 }
 
-// boundedSets are the sets of promises ordered and stable. On values whose sums are exact in
-// every order, and of a copy, they have one value: the answer.
+// boundedSets has the sets of promises ordered and stable. For copies, and for values whose sums
+// are exact in every order, a set holds only the answer.
 type boundedSets struct {
 	v *view
 	enclosure
@@ -94,7 +94,7 @@ func (s boundedSets) at(operand, row, col int) set {
 	return s.class.at(operand, row, col)
 }
 
-// isOne reports whether every honest kernel gives the answer's value: on a grid, and of a copy.
+// isOne reports whether every honest kernel gives the answer's value: for copies, and on a grid.
 func (v *view) isOne(operand, row, col int) bool {
 	return v.target.Definition.Kind == def.KindGather || v.isOnGrid(operand, row, col)
 }

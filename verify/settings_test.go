@@ -10,7 +10,8 @@ import (
 	"tokitai/verify"
 )
 
-// A kernel that promises no bits is called with parameters that belong together.
+// TestParamsBelongTogether checks that a kernel that promises no bits is called with consistent
+// parameters.
 func TestParamsBelongTogether(t *testing.T) {
 	d := adamw.InPlaceDefinition
 	target := &verify.Target{Operation: adamw.Operations[0], Definition: d, Lowering: &engine.Lowering{IsBounded: true}, DType: num.F32}
@@ -28,10 +29,21 @@ func TestParamsBelongTogether(t *testing.T) {
 	}
 }
 
-// Without hashes a verification judges the same, and says the same.
+// TestUnhashed checks that a verification without hashes gives the same report otherwise.
 func TestUnhashed(t *testing.T) {
 	t.Parallel()
-	x := cpuTargets()[0]
+	right := cpuTargets()[0]
+	wrong := target(right.Definition, right.DType, bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
+		o := out[len(out)-1]
+		o.SetBits(0, 0, o.Bits(0, 0)^1)
+	})))
+	for _, x := range []*verify.Target{right, wrong} {
+		testUnhashed(t, x, x == wrong)
+	}
+}
+
+func testUnhashed(t *testing.T, x *verify.Target, isWrong bool) {
+	t.Helper()
 	var reports [2]*evidence.Report
 	for i := range reports {
 		r, err := verify.Run(t.Context(), x, verify.Options{Level: verify.Smoke, Unhashed: i == 1})
@@ -41,8 +53,12 @@ func TestUnhashed(t *testing.T) {
 		reports[i] = r.Report
 	}
 	with, without := reports[0], reports[1]
-	if with.Verdict != without.Verdict || with.Cases != without.Cases || with.Elements != without.Elements || with.Cases == 0 {
-		t.Errorf("with hashes: %s, %d cases, %d outputs; without: %s, %d, %d", with.Verdict, with.Cases, with.Elements, without.Verdict, without.Cases, without.Elements)
+	if with.Verdict != without.Verdict || with.Reason != without.Reason || with.Cases != without.Cases || with.Elements != without.Elements || with.Mismatches != without.Mismatches {
+		t.Errorf("with hashes: %s (%s), %d cases, %d of %d outputs wrong; without: %s (%s), %d, %d of %d", with.Verdict, with.Reason, with.Cases, with.Mismatches, with.Elements,
+			without.Verdict, without.Reason, without.Cases, without.Mismatches, without.Elements)
+	}
+	if (with.Verdict == evidence.Rejected) != isWrong || with.Cases == 0 {
+		t.Errorf("%s, %d cases; is wrong: %v", with.Verdict, with.Cases, isWrong)
 	}
 	for i, c := range with.CaseList {
 		bare := without.CaseList[i]

@@ -27,11 +27,11 @@ func Share(targets []*Target) {
 	}
 }
 
-// mostShared is how many bytes are kept for a definition. What does not fit is computed
+// mostShared is how many bytes are kept for a definition. Values that do not fit are computed
 // each time.
 const mostShared = 128 << 20
 
-// shared is what the targets of a definition share. A nil shared keeps nothing.
+// shared holds the values that the targets of a definition share. A nil shared keeps nothing.
 type shared struct {
 	mu        sync.Mutex
 	users     int // targets that have not been verified
@@ -40,7 +40,7 @@ type shared struct {
 	questions map[string]*question
 }
 
-// leave says that a target has been verified.
+// leave records that a target has been verified.
 func (s *shared) leave() {
 	if s == nil {
 		return
@@ -88,8 +88,8 @@ func (c *Case) sizesText() string {
 	return strings.Join(parts, ",")
 }
 
-// question is what a case asks of every lowering with one model, whatever its layout, and
-// what is known of the answer. A nil question keeps nothing.
+// question identifies the inputs of a case, for all lowerings with one model and all layouts, and
+// holds the answer if it is known. A nil question keeps nothing.
 type question struct {
 	inputs, outputs once[string] // hashes, as in evidence
 
@@ -125,7 +125,7 @@ func (q *question) inputsHash(l *loaded) string {
 	return q.inputs.get(hash)
 }
 
-// outputsHash returns the hash of a run's outputs. Those that are the answer have its hash.
+// outputsHash returns the hash of a run's outputs. If they equal the answer, it is the answer's hash.
 func (q *question) outputsHash(t *Target, j *judgement, out *outcome) string {
 	if q == nil || j == nil || t.Lowering.IsBounded || !j.isAnswer() {
 		return out.hash(t.Definition)
@@ -155,7 +155,7 @@ func (q *question) learn(d *def.Definition, answer []num.Array, judged *judgemen
 		q.answer = slices.Clone(answer)
 		for i := range d.Operands {
 			if !d.Operands[i].IsOut {
-				q.answer[i] = num.Array{} // the case has it
+				q.answer[i] = num.Array{} // the case has this array already
 			}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"tokitai/verify"
 )
 
-// TestShare: reports are the same whether targets share their work or not, of right kernels
-// and of a wrong one that comes after a right one.
+// TestShare checks that reports are the same whether targets share their work or not, for right
+// kernels and for a wrong one after a right one.
 func TestShare(t *testing.T) {
 	wrong := flipWhere(func(_ *engine.Launch, r, c int) bool { return r == 1 && c == 2 })
 	made := func() []*verify.Target {
@@ -41,8 +41,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestLaunchesAreInOrder: a kernel sees the same calls in the same order in every run,
-// however many are judged at a time.
+// TestLaunchesAreInOrder checks that every run makes the same calls of a kernel in the same order,
+// however many are judged in parallel.
 func TestLaunchesAreInOrder(t *testing.T) {
 	seen := func() (calls [][2]int) {
 		var mu sync.Mutex

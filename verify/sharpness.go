@@ -7,21 +7,21 @@ import (
 	"tokitai/promise"
 )
 
-// A wide set says little. An element is decided if its set has at most mostValues values, in
-// f32 at most mostWideValues, of which a 16-bit format has one for every 2^13 or 2^16. A verdict
-// accepted needs leastDecided of every output's elements, on the operation's own kinds of data or
-// in all cases, to be decided.
+// A wide set says little. An element is decided if its set has at most mostValues values, or at
+// most mostWideValues in f32, which has 2^13 or 2^16 values for each value of a 16-bit format. To be
+// accepted, a kernel needs a share of leastDecided decided elements of every output, on the
+// operation's own kinds of data or in all cases.
 //
-// Half is what every honest kernel reaches that is written with care, however it is written, and
-// what none reaches whose errors are as large as those of a narrower format (docs/verification.md
-// has the figures).
+// Every carefully written kernel reaches one half, in whatever form it is written, and no kernel
+// does whose errors are as large as those of a narrower format (docs/verification.md has the
+// figures).
 const (
 	mostValues     = 16
 	mostWideValues = 256
 	leastDecided   = 0.5
 )
 
-// isDecided reports whether a set is small enough to say something.
+// isDecided reports whether a set is small enough for its element to be decided.
 func (s *set) isDecided(d num.DType) bool {
 	if d == num.F32 {
 		return s.count <= mostWideValues
@@ -29,7 +29,7 @@ func (s *set) isDecided(d num.DType) bool {
 	return s.count <= mostValues
 }
 
-// closeness counts the values of a format that numpy.allclose takes for y: those within
+// closeness counts the values of a format that numpy.allclose considers equal to y: those within
 // 1e-2 + 1e-2·|y| of it.
 func closeness(d num.DType, y float64) int64 {
 	const relative, absolute = 1e-2, 1e-2
@@ -45,7 +45,7 @@ func closeness(d num.DType, y float64) int64 {
 	return max(last-first+1, 0)
 }
 
-// tally is what the sets of one output of a bounded kernel were like.
+// tally summarises the sets of one output of a bounded kernel.
 type tally struct {
 	Known   int64   `json:"known"`            // elements with a set, be it of all values
 	Decided int64   `json:"decided"`          // of these, those with a small one
@@ -75,7 +75,7 @@ func (v *view) countSet(j *judgement, t *tally, s *set, operand, row, col int) {
 	case s.isOpen:
 		j.Unspecified++
 		if v.target.Promised() == promise.Stable && v.exact.At(operand, row, col).Known() {
-			t.Known++ // and not decided: what is declared admits every value
+			t.Known++ // but not decided: the declaration admits every value
 		}
 		return
 	case s.count == 0:

@@ -32,7 +32,7 @@ func flipWhere(is func(l *engine.Launch, r, c int) bool) *engine.Lowering {
 	}))
 }
 
-// TestShrink gives each fault the smallest case that shows it.
+// TestShrink checks the smallest case that is found for each of several faults.
 func TestShrink(t *testing.T) {
 	for _, test := range []struct {
 		what string
@@ -97,8 +97,8 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestShrinkKeepsPlaces: a fault that depends on values alone is shown in one element,
-// at the place that has these values.
+// TestShrinkKeepsPlaces checks that a fault that depends only on values is reduced to one element, at
+// the place with these values.
 func TestShrinkKeepsPlaces(t *testing.T) {
 	var chosen float32 // an element of the last rows of a large case, as no other is
 	l := bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
@@ -133,8 +133,8 @@ func TestShrinkKeepsPlaces(t *testing.T) {
 	}
 }
 
-// TestStateful: a kernel that fails after ten calls cannot be shown by one case alone;
-// the whole run is what reproduces it.
+// TestStateful checks that the failure of a kernel that fails after ten calls, which one case alone
+// does not show, is reproduced by the whole run.
 func TestStateful(t *testing.T) {
 	l := bitwise(honest)
 	l.Compile = func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
@@ -165,7 +165,8 @@ func TestStateful(t *testing.T) {
 	}
 }
 
-// TestReplay: a failure has a command only if the command line can name the target.
+// TestReplay checks that a failure has a replay command only if the command line can name the
+// target.
 func TestReplay(t *testing.T) {
 	wrong := flipWhere(func(*engine.Launch, int, int) bool { return true })
 	own := target(softmax.ForwardDefinition, num.F16, wrong)
@@ -179,7 +180,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestFailureShowsItsRow: inputs, what came out and what should have, around the element.
+// TestFailureShowsItsRow checks that a failure shows the inputs, the result and the answer around
+// the wrong element.
 func TestFailureShowsItsRow(t *testing.T) {
 	last := target(softmax.ForwardDefinition, num.F32, flipWhere(func(_ *engine.Launch, r, c int) bool { return r == 1 && c == 20 }))
 	f := run(t, last, verify.Options{Seed: 1, Case: "ones/R=2,C=30"}).Report.Failure
@@ -198,8 +200,8 @@ func TestFailureShowsItsRow(t *testing.T) {
 	}
 }
 
-// TestNotes: a failure says if clauses alone are at stake, and if two runs of the kernel were
-// compared.
+// TestNotes checks that a failure says whether all mismatches are departures from clauses, and
+// whether two runs of the kernel were compared.
 func TestNotes(t *testing.T) {
 	zero := func(is func(x float32) bool) *engine.Lowering { // where the answer is so
 		return bitwise(damaged(func(_ *engine.Launch, out []num.Array) {

@@ -11,9 +11,9 @@ import (
 	"tokitai/truth"
 )
 
-// stable encloses what an honest kernel gives in any form: the definition's own, one that is
-// usual, or the one that its author declares. Every form's set is an interval around the
-// truth, so that the set of all is an interval too.
+// stable encloses the results of honest kernels in any form: the definition's own, a usual one, or
+// the one that the author declares. Every form's set is an interval around the truth, so their
+// union is an interval too.
 type stable struct {
 	v       *view
 	forms   truth.StableForms
@@ -55,7 +55,7 @@ func (t *Target) forms() []*def.Definition {
 	return append([]*def.Definition{t.Definition}, t.Definition.UsualForms()...)
 }
 
-// widest returns the forms with all that is allowed.
+// widest returns the forms with the profile's allowances, if it has any.
 func (s *stable) widest() truth.StableForms {
 	if s.allowed != nil {
 		return s.allowed
@@ -128,7 +128,7 @@ func (v *view) call() *bounds.Call {
 // rangesOf returns the intervals in which every honest output lies, by operand.
 func (v *view) rangesOf() map[int][]func(row, col int) (lo, hi float64) {
 	t, all := v.target, map[int][]func(int, int) (float64, float64){}
-	if t.Operation == nil || len(t.Lowering.Declares.Roundings) > 0 { // which ranges do not count with
+	if t.Operation == nil || len(t.Lowering.Declares.Roundings) > 0 { // which ranges do not take into account
 		return nil
 	}
 	for _, r := range t.Operation.Ranges {

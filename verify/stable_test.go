@@ -20,14 +20,14 @@ import (
 	"tokitai/verify"
 )
 
-// stable makes a lowering that declares nothing: what a foreign author writes.
+// stable returns a lowering that declares nothing, like a kernel that was written elsewhere.
 func stable(run kernelFunc) *engine.Lowering {
 	l := bitwise(run)
 	l.IsBounded = true
 	return l
 }
 
-// normOf is LayerNorm with its mean and variance by a function.
+// normOf returns LayerNorm with mean and variance computed by the given function.
 func normOf(moments func(x []float32) (mean, variance float32)) kernelFunc {
 	return func(_ *def.Definition, l *engine.Launch) error {
 		x := l.Arrays()
@@ -100,8 +100,8 @@ func softmaxBase2(_ *def.Definition, l *engine.Launch) error {
 	return nil
 }
 
-// TestStableForms: what is honest does not depend on the form in which a kernel is written, and
-// what is not honest is found without declarations.
+// TestStableForms checks that honest kernels are accepted in any form, and that dishonest ones are
+// rejected without any declaration.
 func TestStableForms(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -138,7 +138,7 @@ func inBF16(sum func([]float32) float32) func([]float32) float32 {
 	}
 }
 
-// short adds up in an order and keeps some of the 24 bits of every sum.
+// short sums in an order and keeps only some of the 24 bits of every sum.
 func short(bits int, order def.Order) func([]float32) float32 {
 	return func(x []float32) float32 {
 		return def.Fold(order, x, func(a, b float32) float32 {
@@ -149,7 +149,7 @@ func short(bits int, order def.Order) func([]float32) float32 {
 	}
 }
 
-// TestHeightsAreInferred: the height in a report is the least with which the outputs are
+// TestHeightsAreInferred checks that the height in a report is the least with which the outputs are
 // admissible.
 func TestHeightsAreInferred(t *testing.T) {
 	const name = "normal/R=3,C=100"
@@ -179,8 +179,8 @@ func TestHeightsAreInferred(t *testing.T) {
 	}
 }
 
-// TestSpreadBites: sums that are a few bits short, or cut off, are inside of their sets at the
-// height that they need, and are found by how many need it.
+// TestSpreadBites checks sums that are a few bits short, or truncated. They are in their sets at the
+// height that they need, and are rejected because too many need it.
 func TestSpreadBites(t *testing.T) {
 	for _, test := range []struct {
 		what string
@@ -203,7 +203,8 @@ func TestSpreadBites(t *testing.T) {
 	expectAccepted(t, target(gemm.ForwardDefinition, num.F32, stable(plainProduct(sequential))), "normal-64-summed/M=24,K=64,N=24")
 }
 
-// TestTooWideIsUndecided: a declaration under which nothing is decided is never accepted.
+// TestTooWideIsUndecided checks that a kernel is not accepted under a declaration that decides
+// nothing.
 func TestTooWideIsUndecided(t *testing.T) {
 	for _, test := range []struct {
 		promise promise.Name
@@ -226,8 +227,8 @@ func TestTooWideIsUndecided(t *testing.T) {
 	}
 }
 
-// TestHonestIsNotAccurate: a kernel that says how bad its functions are is honest, and the
-// report says that it is not accurate, beside the figures of the definition's own.
+// TestHonestIsNotAccurate checks that a kernel that declares the large errors of its functions is
+// honest, and that the report says that it is not accurate, beside the definition's own figures.
 func TestHonestIsNotAccurate(t *testing.T) {
 	coarse := func(_ *def.Definition, l *engine.Launch) error {
 		x, y := l.Arrays()[0], l.Arrays()[1]
@@ -276,8 +277,8 @@ func rowOff(row int, steps int64) kernelFunc {
 	})
 }
 
-// TestWaivers: where a clause covers an element, what differs is a difference from the clause,
-// and can be waived; elsewhere it is arithmetic, and cannot.
+// TestWaivers checks that a wrong element that a clause covers is a departure from the clause, which
+// can be waived, and that any other wrong element is an error of arithmetic, which cannot.
 func TestWaivers(t *testing.T) {
 	const name, clause = "normal/R=3,C=40", "softmax.forward.C2"
 	for _, l := range []*engine.Lowering{bitwise(rowOff(1, 900)), stable(rowOff(1, 900))} {
@@ -316,8 +317,8 @@ func TestWaivers(t *testing.T) {
 	}
 }
 
-// TestAllowances: a profile's known errors widen the sets, and the report says how many outputs
-// needed them.
+// TestAllowanceOfAProfile checks that a profile's known errors widen the sets, and that the report
+// says how many outputs needed them.
 func TestAllowanceOfAProfile(t *testing.T) {
 	const name = "normal/R=3,C=40"
 	l := stable(rowOff(1, 900))
@@ -339,8 +340,8 @@ func TestAllowanceOfAProfile(t *testing.T) {
 	}
 }
 
-// TestRangesCut: an output beyond the range of its clause is wrong although rounding could have
-// brought it there.
+// TestRangesCut checks that an output outside of the range of its clause is wrong, even if it is
+// within the rounding errors.
 func TestRangesCut(t *testing.T) {
 	x := target(softmax.ForwardDefinition, num.F32, stable(func(d *def.Definition, l *engine.Launch) error {
 		out := answer(d, l)
@@ -367,7 +368,7 @@ func TestRangesCut(t *testing.T) {
 	}
 }
 
-// TestOmittedOutputs: an output that is declared not to be written is neither required nor
+// TestOmittedOutputs checks that an output that is declared as omitted is neither required nor
 // judged, whatever it holds.
 func TestOmittedOutputs(t *testing.T) {
 	t.Parallel()
@@ -392,7 +393,7 @@ func TestOmittedOutputs(t *testing.T) {
 	}
 }
 
-// TestDeclarationsThatMakeNoSense are refused before anything runs.
+// TestDeclarationsThatMakeNoSense checks that such declarations are refused before anything runs.
 func TestDeclarationsThatMakeNoSense(t *testing.T) {
 	for want, change := range map[string]func(l *engine.Lowering){
 		"formula \"sideways\"":  func(l *engine.Lowering) { l.Declares.Formula = "sideways" },
@@ -409,8 +410,8 @@ func TestDeclarationsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// TestReplayNamesTheTerms: a replay command has the promise, what is declared and what is
-// waived.
+// TestReplayNamesTheTerms checks that a replay command has the promise, the declaration and the
+// waived clauses.
 func TestReplayNamesTheTerms(t *testing.T) {
 	l := stable(rowOff(1, 90000))
 	l.Promise, l.Declares.Functions, l.Order = promise.Stable, map[string]promise.Error{"exp": {ULPs: 3}}, def.Sequential
@@ -422,7 +423,7 @@ func TestReplayNamesTheTerms(t *testing.T) {
 	}
 }
 
-// TestSharpness counts what allclose would admit beside what the promise admits.
+// TestSharpness checks the numbers of values that the promise and allclose admit.
 func TestSharpness(t *testing.T) {
 	// 1 + 2^-10·k and 1 - 2^-11·k are the neighbours of 1 in f16: within 0.02 are 20 and 40 of them.
 	r := expectAccepted(t, target(gemm.ForwardDefinition, num.F16, bitwise(honest)), "ones/M=2,K=1,N=2")

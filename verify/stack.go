@@ -12,8 +12,8 @@ import (
 	"tokitai/trial"
 )
 
-// An operand with batch axes is a stack of matrices, whose rows are counted through: a row
-// stands for an index of each of its axes. Here are the conversions. Arrays are those of
+// An operand with batch axes is a stack of matrices whose rows are numbered consecutively, so a row
+// number stands for an index of each axis. This file has the conversions. Arrays are those of
 // package trial, with one axis for each letter.
 
 // axisOf returns how an operand's k-th size, which does not count columns, is found in a
@@ -58,9 +58,9 @@ func offsetOf(o *def.Operand, a num.Array, at map[string]int) (row, col int) {
 	return row, col
 }
 
-// moved returns the place in one array of an operand that a place in another of different
-// sizes stands for, where the first begins at the given index of each letter in the second.
-// It is false for a place that the second does not have.
+// moved converts a place in one array of an operand to the place of the same element in another
+// array of different sizes, where the first begins at the given index of each letter in the second.
+// ok is false if the second does not have the element.
 func moved(o *def.Operand, from, to num.Array, begin map[string]int, r, c int) (row, col int, ok bool) {
 	for k, letter := range o.Dims {
 		if isColumn(o, k) {
@@ -105,7 +105,8 @@ func canTranspose(d *def.Definition) bool {
 	return d.Offsets == "" && !d.HasScales() && slices.Equal(d.Operands[0].BatchDims(), d.Operands[1].BatchDims())
 }
 
-// interleaved puts the matrices of a stack between each other's rows, as heads are.
+// interleaved returns a layout in which the rows of a stack's matrices alternate, as those of
+// attention heads do.
 func interleaved(l trial.Layout, o *def.Operand) trial.Layout {
 	if n := len(o.BatchDims()); n > 0 {
 		l.Order = []int{n}
@@ -136,8 +137,8 @@ func fillOffsets(a num.Array, key uint64, size int) {
 	})
 }
 
-// repeatedMatrices checks that an input whose matrices are one and the same memory gives what
-// copies of that matrix give.
+// repeatedMatrices checks that an input whose matrices all share the same memory gives the same
+// results as copies of that matrix.
 func repeatedMatrices(operand int) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		t := x.l.target

@@ -14,22 +14,22 @@ import (
 	"tokitai/truth"
 )
 
-// The thresholds are fixed before anything runs, and so are the seeds: a correct
-// kernel passes always or never. For a sample of n, the mean of unbiased errors is
-// farther than mostBias standard errors from 0 with a probability of 6·10⁻⁷; the mean
-// square of errors in units of the model's standard deviation, whose expectation is at
-// most 1.5 (truth.OrderVariance says why), is above 1.5 + 6·√(2/n) with one of 10⁻⁹; a
-// count with mean e is above e + 5·√e + 3 with one below 10⁻⁶.
+// The thresholds are fixed in advance, and so are the seeds: a correct kernel passes always or
+// never. For a sample of n, the mean of unbiased errors is more than mostBias standard errors
+// from 0 with a probability of 6·10⁻⁷. The mean square of errors in units of the model's standard
+// deviation, whose expectation is at most 1.5 (truth.OrderVariance says why), exceeds
+// 1.5 + 6·√(2/n) with a probability of 10⁻⁹. A count with mean e exceeds e + 5·√e + 3 with a
+// probability below 10⁻⁶.
 const mostBias = 5
 
-// leastSample is how many outputs a test needs: the spread of fewer is not known.
+// leastSample is the least number of outputs of a test. The spread of fewer cannot be estimated.
 const leastSample = 64
 
 func mostMeanSquare(n int64) float64 { return 1.5 + 6*math.Sqrt(2/float64(n)) }
 
 func mostMisrounded(e float64) float64 { return e + 5*math.Sqrt(e) + 3 }
 
-// statistics tests the errors of a bounded kernel together: each may be small enough while
+// statistics tests the errors of a bounded kernel together: each may be small enough although
 // all of them have the same sign.
 func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 	d := s.t.Definition
@@ -95,8 +95,8 @@ func (s *verification) spreadStatistics(j *judgement, r *caseResult) {
 	}
 }
 
-// usualOrders are orders in which sums are added. Of terms at random, none has a larger variance
-// than one after another; terms that cancel each other in one of them do not in another.
+// usualOrders lists usual orders of sums. For random terms the sequential order has the largest
+// variance, but terms that cancel in one order may not cancel in another.
 var usualOrders = []def.Order{def.Sequential, {Kind: def.Pairwise}, {Kind: def.Lanes, Width: 2}, {Kind: def.Lanes, Width: 16}, {Kind: def.Chunks, Width: 2}}
 
 // varianceOf returns the variance that the order of a kernel's sums gives, or, if none is
@@ -257,7 +257,7 @@ func productVariance(products []float64) float64 {
 	return sum * (unit * unit / 3)
 }
 
-// scaled returns the sum of an element, and what each of its scales makes of it.
+// scaled returns the sum of an element, and the products after each of its scales.
 func (l *loaded) scaled(row, col int, sum float64) []float64 {
 	d, list := l.target.Definition, []float64{sum}
 	scale := func(operand, at int) float64 {

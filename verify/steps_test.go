@@ -76,8 +76,8 @@ func library(change func(float32) float32) *engine.Lowering {
 
 func asItIs(v float32) float32 { return v }
 
-// TestLibrary: the results of a vendor's library on tensor cores are accepted whichever way
-// it divides sums, and the report says which of its algorithms have the model's bits.
+// TestLibrary checks that the results of a vendor's library on tensor cores are accepted however it
+// divides sums, and that the report says which of its algorithms have the model's bits.
 func TestLibrary(t *testing.T) {
 	for _, dtype := range []num.DType{num.F16, num.BF16} {
 		x := brief(target(gemm.ForwardDefinition, dtype, library(asItIs)))
@@ -104,9 +104,8 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
-// TestTruncationIsJudged: a library whose errors are biased away from zero, or farther toward
-// it than the tensor core's own, is rejected by its statistics, even though each result is
-// admissible.
+// TestTruncationIsJudged checks that statistics reject a library whose errors are biased away from
+// zero, or more toward zero than the tensor core's own, although each result is admissible.
 func TestTruncationIsJudged(t *testing.T) {
 	step := func(toward float32) func(float32) float32 {
 		return func(v float32) float32 {

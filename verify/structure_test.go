@@ -106,8 +106,8 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// TestInputChanged holds inputs of every kind of definition, and those beside the one
-// whose place an output takes.
+// TestInputChanged checks that changes of inputs are found for every kind of definition, also of
+// other inputs than the one that an output replaces.
 func TestInputChanged(t *testing.T) {
 	change := func(operand int) *engine.Lowering {
 		return bitwise(func(d *def.Definition, l *engine.Launch) error {
@@ -135,7 +135,7 @@ func TestInputChanged(t *testing.T) {
 	}
 }
 
-// TestWrongInPlace is a kernel that reads what it has overwritten.
+// TestWrongInPlace checks a kernel that reads inputs after it has overwritten them.
 func TestWrongInPlace(t *testing.T) {
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		out := answer(d, l)

@@ -14,10 +14,10 @@ import (
 	"tokitai/trial"
 )
 
-// A wrong result of a long sum says little by itself. The kernel runs again on the smallest
-// failing case with other inputs, to see which terms it loses or counts twice: of a product or
-// a sum by index with ones for some terms and zeros for all others, of other definitions with
-// a few inputs changed (influence.go).
+// A wrong result of a long sum says little by itself. So the kernel runs again on the smallest
+// failing case with other inputs, to find the terms that it loses or counts twice: products and
+// sums by index run with ones for some terms and zeros for all others, other definitions with a
+// few inputs changed (influence.go).
 
 const (
 	mostQuestions  = 256     // further launches
@@ -28,7 +28,7 @@ const (
 // term is one term of a sum: the places of its factors.
 type term []trial.Place
 
-// culprit is what is known about the terms of a failure.
+// culprit holds what was found out about the terms of a failure.
 type culprit struct {
 	texts []string
 	terms []int // to show first

@@ -15,7 +15,7 @@ import (
 	"tokitai/verify"
 )
 
-// TestTerms gives kernels whose sums lose or misuse terms, and reads which.
+// TestTerms checks that the lost or misused terms of wrong kernels are named.
 func TestTerms(t *testing.T) {
 	counted := func(weight func(k, n int) float32) *engine.Lowering {
 		return bounded(def.Sequential, plainProduct(func(terms []float32) float32 {

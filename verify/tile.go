@@ -11,9 +11,9 @@ import (
 	"tokitai/verify/glue"
 )
 
-// A tensor too large to be judged at once is judged in tiles, each with the inputs that it
-// needs. A verdict on the whole needs more than verdicts on parts; package glue has the
-// condition, and Grid.Glue evaluates it.
+// A tensor that is too large to be judged at once is judged in tiles, each with the inputs that it
+// needs. A verdict on the whole requires more than verdicts on the parts; package glue has the
+// condition, and Grid.Glue checks it.
 
 // Rect is a part of an output: rows Row to Row+Rows, columns Col to Col+Cols.
 type Rect struct {
@@ -90,7 +90,7 @@ func window(a num.Array, r Rect) num.Array {
 }
 
 // windowOfStack returns some of the matrices along the first axis, or else a copy of rows
-// and columns, which are no stack.
+// and columns, which is a plain matrix.
 func windowOfStack(a num.Array, r Rect) num.Array {
 	first := &a.Batch.Axes[0]
 	if per := a.Rows / first.Size; r.Row%per == 0 && r.Rows%per == 0 && r.Col == 0 && r.Cols == a.Cols {
@@ -110,8 +110,8 @@ type tile struct {
 	operands []Rect // of each operand
 }
 
-// tileElements is how many outputs a tile has at most, where the definition can be
-// divided: enclosures take 16 bytes an element, several times over. Tests make it small.
+// tileElements is the largest number of outputs of a tile, if the definition can be divided:
+// enclosures take several times 16 bytes an element. Tests make it small.
 var tileElements int64 = 1 << 18
 
 // tilesOf divides a case into parts that can be computed alone: rows of a rowwise

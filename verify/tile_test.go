@@ -24,7 +24,7 @@ import (
 	"tokitai/verify/glue"
 )
 
-// numbered has a different value everywhere.
+// numbered returns an array in which all values differ.
 func numbered(rows, cols int) num.Array {
 	a := num.NewArray(num.F32, rows, cols)
 	for r := range rows {
@@ -88,7 +88,7 @@ func TestGlue(t *testing.T) {
 	}
 }
 
-// TestSectionRefuses parts that are not made of blocks.
+// TestSectionRefuses checks that parts that do not consist of blocks are refused.
 func TestSectionRefuses(t *testing.T) {
 	whole := numbered(10, 7)
 	g := verify.Grid{Rows: 10, Cols: 7, BlockRows: 4, BlockCols: 3}
@@ -107,8 +107,8 @@ func TestSectionRefuses(t *testing.T) {
 	}
 }
 
-// TestTilesJudgeAlike: the judgement of every kind of definition does not depend on the tiles.
-// Some outputs are wrong. Under promise stable it does: heights are found tile by tile.
+// TestTilesJudgeAlike checks, with some wrong outputs, that the judgement of every kind of definition
+// does not depend on the tiles. Under promise stable it does: heights are inferred for each tile.
 func TestTilesJudgeAlike(t *testing.T) {
 	isDamaged := func(_, r, c int) bool { return (5*r+3*c)%11 == 7 }
 	for _, x := range cpuTargets() {
@@ -155,7 +155,7 @@ func TestTiledRun(t *testing.T) {
 	}
 }
 
-// TestMissingTile: parts that do not make up the whole give no judgement.
+// TestMissingTile checks that parts that do not make up the whole give no judgement.
 func TestMissingTile(t *testing.T) {
 	for _, d := range []*def.Definition{softmax.ForwardDefinition, gemm.ForwardDefinition, embedding.ForwardDefinition, embedding.BackwardDefinition} {
 		x := target(d, num.F16, bitwise(honest))
@@ -196,8 +196,8 @@ func TestDivisible(t *testing.T) {
 	}
 }
 
-// TestDividedAnswer: the reference of the parts is the part of the reference, for
-// definitions that nobody thought of and for those of all operations.
+// TestDividedAnswer checks that the reference of a part is that part of the whole reference, for
+// random definitions and for those of all operations.
 func TestDividedAnswer(t *testing.T) {
 	g := gen.New("verify/divided")
 	divided, undivided := 0, 0

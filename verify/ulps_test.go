@@ -38,7 +38,7 @@ func TestULPsAdd(t *testing.T) {
 	}
 }
 
-// TestDistanceFromSets: distances are counted in values of the format, on both sides.
+// TestDistanceFromSets checks that distances are counted in values of the format, on both sides.
 func TestDistanceFromSets(t *testing.T) {
 	one, next := num.Stored(num.F16, 1), num.Stored(num.F16, 1)+3
 	inf, nan := num.Stored(num.F16, float32(math.Inf(1))), num.Stored(num.F16, float32(math.NaN()))

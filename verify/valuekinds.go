@@ -6,7 +6,7 @@ import (
 	"tokitai/num"
 )
 
-// valueKinds says which kinds of values the inputs of a case have.
+// valueKinds records which kinds of values the inputs of a case have.
 type valueKinds struct {
 	nan, inf, zero, negativeZero, subnormal, negative bool
 
@@ -73,7 +73,7 @@ func (k *valueKinds) indices(l *loaded, a num.Array) {
 	}
 }
 
-// valueConditions returns the properties of the inputs' values, which were looked at.
+// valueConditions returns properties of the inputs' values, for examples that have them.
 func (t *Target) valueConditions(examples []*example) []*condition {
 	l := &conditions{examples: examples}
 	d := t.Definition

@@ -15,11 +15,11 @@
 //	relations   powers of two, permutation, splitting, padding, transposition, in place
 //	invariance  repeated runs, layouts, numbers of workers, concurrent launches
 //
-// What may be an output depends on the promise (sets.go): the answer; what the definition's own
-// steps give in a declared order; or what any stable form gives (stable.go), with sums of a
-// height that is declared or found (height.go). A verdict says whether a kernel is honest, and
-// a report also whether it is accurate (accuracy.go). Sets that are too wide to say something
-// make the verdict undecided (sharpness.go, honest.go).
+// Which outputs are admissible depends on the promise (sets.go): the answer; the results of the
+// definition's own steps in a declared order; or those of any stable form (stable.go), with sums
+// of a height that is declared or inferred (height.go). A verdict says whether a kernel is honest,
+// and a report also says whether it is accurate (accuracy.go). If the sets are too wide to decide
+// anything, the verdict is undecided (sharpness.go, honest.go).
 //
 // [Probe] finds the model of a device's matrix instructions (probe.go).
 //
@@ -47,7 +47,7 @@ import (
 	"tokitai/promise"
 )
 
-// Target is what is verified: one lowering of one definition, in the storage formats
+// Target is the subject of a verification: one lowering of one definition, in the storage formats
 // that one format names.
 type Target struct {
 	// Operation has the kinds of data, patterns and relations. If it is nil, those that
@@ -70,8 +70,7 @@ type Target struct {
 	shared       *shared // with other targets
 }
 
-// once is a value that is built at its first use: verifications of one target may run at
-// the same time.
+// once is a value that is built on first use. Verifications of one target may run concurrently.
 type once[T any] struct {
 	made  sync.Once
 	value T
@@ -124,8 +123,8 @@ func (t *Target) namedFormats() [][]num.DType {
 	return list
 }
 
-// IsFallback reports whether calls run the lowering only where another one that computes
-// by the same rules, and that the backend prefers, is not admitted.
+// IsFallback reports whether calls use the lowering only if another one, which computes by the
+// same rules and which the backend prefers, is not admitted.
 func (t *Target) IsFallback() bool {
 	preferred := t.Backend.Preferred(t.Definition.Kind)
 	at := slices.Index(preferred, t.Lowering)
@@ -187,9 +186,10 @@ type Options struct {
 	Case     string        // this case alone, and unshrunk: a replay
 	Deadline time.Duration // for one launch; 0 is a minute
 
-	// Budget is the time after which no further case is waited for; 0 is no limit. The cases of
-	// level smoke run first, and accepted needs all of them; the others follow in an order drawn
-	// from the seed. The report counts the cases that were not run. One case alone has no budget.
+	// Budget is the time after which Run waits for no further case; 0 means no limit. The cases of
+	// level smoke run first, and all of them must have run for the verdict accepted; the others
+	// follow in an order drawn from the seed. The report counts the cases that were not run. A
+	// single case (Case) has no budget.
 	Budget time.Duration
 
 	// Shapes are run beside those of the level, with every pattern, format and check. Each
@@ -220,13 +220,12 @@ type Options struct {
 	// every property.
 	Invariance bool
 
-	// OnlyInvariance runs the checks of these properties alone, and judges no output: of a kernel
-	// that is accepted nothing is known but that they hold, and that it writes every output and
-	// nothing else.
+	// OnlyInvariance runs only the checks of these properties, and judges no output. If a kernel is
+	// accepted, the properties hold, and it writes every output and nothing else.
 	OnlyInvariance bool
 
-	// Unhashed leaves out the hashes of every case's inputs and outputs: the report tells the
-	// verdict, and is no evidence for others.
+	// Unhashed leaves out the hashes of every case's inputs and outputs. The report has the verdict,
+	// but others cannot check it.
 	Unhashed bool
 
 	// IsNamed says that the command line of the program tokitai can name the target, so
@@ -234,12 +233,12 @@ type Options struct {
 	// always have one.
 	IsNamed bool
 
-	// Command is the beginning of the replay command of a target that it names otherwise than
-	// by OP, --device and --lowering, such as tokitai check softmax.forward --exec ./kernel.
+	// Command is the beginning of the replay command, such as tokitai check softmax.forward --exec
+	// ./kernel, for a target that OP, --device and --lowering do not name.
 	Command string
 
 	// Waive names clauses of the operation's contract, such as crossentropy.forward.C5, from which
-	// the kernel may differ: what differs there is counted and reported, and is no mismatch.
+	// the kernel may differ: outputs that differ are counted and reported, but are not mismatches.
 	// Clauses about arithmetic cannot be waived.
 	Waive []string
 
@@ -268,8 +267,8 @@ type Result struct {
 	// program's own.
 	Replay string
 
-	// JudgeFaults says which compiled code was to compute answers and was found wrong. Where
-	// one of its answers was, the report is of a second run, in which all are interpreted.
+	// JudgeFaults lists the compiled code for computing answers that was found wrong. If one of its
+	// answers was wrong, the report is that of a second run, in which all answers are interpreted.
 	JudgeFaults []string
 
 	// Shown holds the inputs and outputs of Options.Case as text, truncated if they are large.

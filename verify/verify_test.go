@@ -23,12 +23,12 @@ import (
 	"tokitai/verify"
 )
 
-// testLevel is how much is checked of a target.
+// testLevel returns the level of verifications at the current test level.
 func testLevel() verify.Level {
 	return testlevel.Pick(verify.Smoke, verify.Smoke, verify.Full, verify.Exhaustive)
 }
 
-// someOf are all targets, or at level smoke some of every kind.
+// someOf returns all targets or, at level smoke, some of every kind.
 func someOf(targets []*verify.Target) []*verify.Target {
 	var list []*verify.Target
 	for i := 0; i < len(targets); i += testlevel.Pick(13, 1) {
@@ -37,7 +37,7 @@ func someOf(targets []*verify.Target) []*verify.Target {
 	return list
 }
 
-// same compares two reports in all that does not depend on the machine and the moment.
+// same compares two reports, except for what depends on the machine and the time.
 func same(t *testing.T, what string, a, b *evidence.Report) {
 	t.Helper()
 	if x, y := a.Stable(), b.Stable(); !reflect.DeepEqual(x, y) {
@@ -54,7 +54,7 @@ func same(t *testing.T, what string, a, b *evidence.Report) {
 	}
 }
 
-// reported are targets with every verdict that a run can have.
+// reported returns targets with every verdict that a run can have.
 func reported(t *testing.T) map[string]*verify.Target {
 	list := map[string]*verify.Target{}
 	for _, x := range cpuTargets() {
@@ -76,8 +76,8 @@ func reported(t *testing.T) map[string]*verify.Target {
 	return list
 }
 
-// TestDeterminism: a verification gives the same report again, also beside others, of
-// the same target too.
+// TestDeterminism checks that repeated and concurrent verifications of a target give the same
+// report.
 func TestDeterminism(t *testing.T) {
 	targets, again := reported(t), reported(t)
 	first := map[string]*evidence.Report{}
@@ -103,8 +103,8 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what was done is reported, and decides nothing; a rejection stands.
-// Cases that have been judged when the run is interrupted count too.
+// TestInterrupted checks that an interrupted verification reports the cases that were judged, and
+// decides nothing unless one of them failed.
 func TestInterrupted(t *testing.T) {
 	x := reported(t)["softmax.forward"]
 	for _, after := range []int{0, 1, 40} {
@@ -137,8 +137,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileItRuns: neither a compiler nor a kernel is waited for, and what was
-// interrupted there is not the kernel's fault.
+// TestInterruptedWhileItRuns checks that an interrupted verification waits for neither a compiler
+// nor a kernel, and does not blame the kernel.
 func TestInterruptedWhileItRuns(t *testing.T) {
 	goOn := make(chan struct{})
 	defer close(goOn)
@@ -190,8 +190,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestTargets: every definition once in every format that it allows, with every
-// lowering.
+// TestTargets checks that Targets lists every definition once in every format that it allows, with
+// every lowering.
 func TestTargets(t *testing.T) {
 	got := map[string]int{}
 	for _, x := range verify.Targets(all.Operations, cpu.Backend) {

@@ -13,7 +13,7 @@ import (
 	"tokitai/truth"
 )
 
-// view is a tile with its answer, what its outputs may be, and the truth.
+// view is a tile with its answer, the admissible values of its outputs, and the truth.
 type view struct {
 	target              *Target
 	l                   *loaded
@@ -25,12 +25,12 @@ type view struct {
 	waived []string                                      // clauses by name
 	ranges map[int][]func(row, col int) (lo, hi float64) // in which every honest output lies, under promise stable
 	covers []coverage                                    // of clauses; nil until an element is outside of its set
-	exact  *truth.Result                                 // the real-number result; nil if every output is to be the answer and nobody measures
+	exact  *truth.Result                                 // the real-number result; nil if outputs must equal the answer and accuracy is not measured
 	truth  *enclosed                                     // nil if accuracy is not measured
-	grid   *truth.Grid                                   // nil if the pattern is none, or the answer's bits are to be met
+	grid   *truth.Grid                                   // nil if the pattern is not a grid, or outputs must equal the answer
 }
 
-// prepare encloses what the outputs are compared with.
+// prepare computes the enclosures that the outputs are compared with.
 func (v *view) prepare(ctx context.Context, m manner) (err error) {
 	isBounded := v.target.Promised() != promise.Bits
 	var known enclosure

@@ -11,9 +11,9 @@ import (
 	"tokitai/num"
 )
 
-// A wrong kernel mostly fails under a condition that its author can read off at once: odd K,
-// more than 1,024 columns, gaps between rows. when looks for such a condition among all
-// cases of a verification, and runs a few more around the boundary that it finds.
+// A wrong kernel usually fails under a condition that tells its author much: odd K, more than
+// 1,024 columns, gaps between rows. when looks for such a condition in the results of all cases of
+// a verification, and runs a few more cases around the boundary that it finds.
 
 // example is a case that was run.
 type example struct {
@@ -30,8 +30,8 @@ const (
 	mostLooked    = 1 << 24 // inputs that are generated again to look at
 )
 
-// when says what the failing cases have in common and the others do not, or how many there
-// are; "" if there is but one case. It runs further cases until the context ends.
+// when says what the failing cases have in common that the others do not, or how many there are.
+// It returns "" if there is only one case. It runs further cases until the context ends.
 func (s *verification) when(ctx context.Context) string {
 	examples := s.examples()
 	failing, total := countFailing(examples), len(examples)
@@ -87,15 +87,15 @@ func (t *Target) scattered(examples []*example) string {
 	return fmt.Sprintf("in %d of %d cases, which nothing simple tells from the others", failing, total)
 }
 
-// mostPassing is the share above which a condition says too little.
+// mostPassing is the share of passing cases above which a condition is not worth reporting.
 const mostPassing = 0.75
 
-// mostNoise is the share of cases under a condition that may pass nevertheless, as those do
-// whose values hide a fault.
+// mostNoise is the share of cases under a condition that may still pass, because their values hide
+// the fault.
 const mostNoise = 0.3
 
-// examples returns the cases that were run. Where the first runs of some cases fail, the
-// further runs of checks say nothing more; otherwise the cases with checks are the examples.
+// examples returns the cases that were run. If the first runs of some cases fail, the further runs
+// of checks add nothing; otherwise the examples are the cases with checks.
 func (s *verification) examples() []*example {
 	var plain, checks []*example
 	for _, r := range s.done {
@@ -149,7 +149,7 @@ func (s *verification) explain(ctx context.Context, mayTry bool, examples []*exa
 		}
 		for _, c := range next[:min(len(next), mostExtra-extra)] {
 			found := s.alone(ctx, c)
-			if ctx.Err() != nil || found != nil && found.IsCause { // it hangs, perhaps, or refuses the size
+			if ctx.Err() != nil || found != nil && found.IsCause { // it may hang, or refuse the size
 				mayTry = false
 				break
 			}
@@ -159,8 +159,8 @@ func (s *verification) explain(ctx context.Context, mayTry bool, examples []*exa
 	}
 }
 
-// inTwo returns two conditions of which every failing example meets one, and no other; "" if
-// there are none.
+// inTwo returns two conditions such that every failing example meets one of them and no other
+// example does, or "" if there are none.
 func inTwo(examples []*example, conditionsOf func([]*example) []*condition) string {
 	one := cover(failsOf(examples), conditionsOf(examples))
 	if one == nil || one.failing < leastFailing || one.share() > mostNoise {
@@ -249,7 +249,7 @@ func (l *conditions) threshold(cost int, of func(e *example) float64, text func(
 	}
 }
 
-// tighten finds what lies beyond the bounds of a rule.
+// tighten finds the nearest passing examples beyond the bounds of a rule.
 func (r *rule) tighten(examples []*example) {
 	for _, c := range r.conditions {
 		b := c.bound
@@ -301,7 +301,7 @@ func numberText(name string) func(b *bound) string {
 	}
 }
 
-// caseConditions returns the properties of cases that their names tell.
+// caseConditions returns the properties of cases that follow from their names.
 func (t *Target) caseConditions(examples []*example) []*condition {
 	l := &conditions{examples: examples}
 	d := t.Definition
@@ -444,8 +444,8 @@ func (t *Target) around(r *rule, examples []*example) []*Case {
 	return list
 }
 
-// look generates the inputs of cases again, the smallest first, and returns those that it has
-// looked at.
+// look generates the inputs of cases again, the smallest first, records their kinds of values, and
+// returns the cases that it had room for.
 func (s *verification) look(examples []*example) []*example {
 	examples = slices.Clone(examples)
 	size := func(e *example) int64 {

@@ -17,7 +17,7 @@ func flips(is func(l *engine.Launch) bool) *engine.Lowering {
 	return flipWhere(func(l *engine.Launch, _, _ int) bool { return is(l) })
 }
 
-// TestWhen gives kernels that fail under a condition of a case, and reads the condition.
+// TestWhen checks the conditions that are reported for kernels that fail under known conditions.
 func TestWhen(t *testing.T) {
 	rows := func(l *engine.Launch) int { return l.Operands[0].Rows }
 	cols := func(l *engine.Launch) int { return l.Operands[0].Cols }

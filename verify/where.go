@@ -20,8 +20,8 @@ func (j *judgement) note(v *view, operand, r, c int) {
 	}
 }
 
-// where says which elements of a finding's output are wrong; "" if that is not known, or if
-// there is but one element.
+// where says which elements of a finding's output are wrong. It returns "" if that is not known, or
+// if there is only one element.
 func (l *loaded) where(f *finding) string {
 	if f.Operand < 0 || f.Row < 0 || len(f.places) == 0 || len(f.places) >= mostPlaces {
 		return ""
@@ -89,8 +89,8 @@ func (r *rule) includes(row, col int) bool {
 	return true
 }
 
-// sample returns elements to look for a rule in: all of a small array, else some rows by some
-// columns, with wrong elements among them.
+// sample returns the elements in which a rule is searched for: all of a small array, otherwise some
+// rows by some columns that include wrong elements.
 func sample(a num.Array, wrong []bool) []trial.Place {
 	const most = 128 // rows, columns
 	lines := func(n int, isWrong []bool) []int {
@@ -140,7 +140,7 @@ func indices(n int) []int {
 	return list
 }
 
-// elementConditions returns the properties of elements that their places tell.
+// elementConditions returns the properties of elements that follow from their places.
 func elementConditions(o *def.Operand, a num.Array, at []trial.Place, fails []bool) []*condition {
 	var list []*condition
 	add := func(cost int, holds func(row, col int) bool, format string, args ...any) {

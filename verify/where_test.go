@@ -12,7 +12,7 @@ import (
 	"tokitai/verify"
 )
 
-// TestWhere gives kernels with wrong elements at known places, and reads the places.
+// TestWhere checks the places that are reported for kernels with wrong elements at known places.
 func TestWhere(t *testing.T) {
 	for _, test := range []struct {
 		what, name string

@@ -12,8 +12,8 @@ import (
 	"tokitai/verify"
 )
 
-// TestEverythingIsUndecided: a declaration that admits all values, or nearly so, makes nothing
-// wrong and nothing accepted.
+// TestEverythingIsUndecided checks that a kernel whose declaration admits all or nearly all values is
+// neither rejected nor accepted.
 func TestEverythingIsUndecided(t *testing.T) {
 	for _, c := range []struct{ definition, declared string }{
 		{"softmax.forward", "exp=1e9ulp"}, {"softmax.forward", "exp=2ulp+1e300|x|"}, {"softmax.forward", "div=0.9"}, {"softmax.forward", "round(e)=e5m2"},

@@ -12,8 +12,8 @@ import (
 	"tokitai/tensor"
 )
 
-// TestTensorCores names the lowerings of tensor cores. Each keeps the parts of a sum that
-// its fractional bits have room for, and loses the others.
+// TestTensorCores checks that each lowering that emulates tensor cores truncates sums after the
+// number of fractional bits of its model.
 func TestTensorCores(t *testing.T) {
 	q := cpu.Queue()
 	of := func(d num.DType, rows, cols int, values ...float32) *tensor.Tensor {

@@ -17,8 +17,8 @@ import (
 	"tokitai/tensor"
 )
 
-// TestTensorCores: the lowerings for tensor cores are admitted when a call names them, and
-// passed by otherwise and on the simulator that has none.
+// TestTensorCores checks that a lowering for tensor cores is admitted only if a call names it and
+// the simulated GPU has tensor cores.
 func TestTensorCores(t *testing.T) {
 	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	d := gemm.ForwardDefinition

@@ -16,7 +16,7 @@ from typing import Any, List
 from unittest import mock
 
 import tokitai
-from tokitai import Tensor, arrays, calling, loading, operands, preloaded, processes
+from tokitai import Tensor, arrays, autograd, calling, loading, operands, preloaded, processes
 from tokitai.calling import Shape, Wrong
 from tokitai_client import find_program
 
@@ -352,6 +352,34 @@ class Conventions(unittest.TestCase):
         ):
             how = calling.convention(function, shape)
             self.assertEqual((how.positional, how.by_name, how.written), (positional, named, written))
+
+    def test_applied(self) -> None:
+        """apply of a torch.autograd.Function gets the parameters of forward, in their order."""
+
+        class Kept:
+            @staticmethod
+            def forward(ctx: Any, x: Any, gamma: Any, beta: Any, eps: float = 1e-5, other: int = 3) -> Any:
+                raise AssertionError
+
+            @staticmethod
+            def apply(*arguments: Any) -> Any:
+                return arguments
+
+        class SetUp(Kept):
+            @staticmethod
+            def forward(beta: Any, x: Any, gamma: Any, eps: float = 1e-5) -> Any:  # type: ignore[override]
+                raise AssertionError
+
+            @staticmethod
+            def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+                raise AssertionError
+
+        values = {"x": 1, "gamma": 2, "beta": 3, "eps": 4}
+        for function, want in ((Kept, (1, 2, 3, 4, 3)), (SetUp, (3, 1, 2, 4))):
+            applied = autograd._applied(function)
+            how = calling.convention(applied, LAYERNORM)
+            self.assertEqual(how.by_name, ("x", "gamma", "beta", "eps"))
+            self.assertEqual(calling.call(applied, how, LAYERNORM, values, {}), want)
 
     def test_refused(self) -> None:
         for function, shape, word in (

@@ -7,12 +7,12 @@ import (
 	"tokitai/lower"
 )
 
-// Tiling makes the jobs of a program that computes a contraction in one phase, whose items are
-// tiles of the result. W is the memory that one worker uses.
+// Tiling divides the result of a contraction into tiles, which workers compute independently.
+// W holds the working memory of one worker.
 type Tiling[W any] struct {
-	Rows, Cols int // of a tile
-	New        func(*lower.Call) *W
-	Do         func(*W, *lower.Tiles, *lower.Tile)
+	Rows, Cols int                                 // size of a tile
+	New        func(*lower.Call) *W                // allocates a worker's memory
+	Do         func(*W, *lower.Tiles, *lower.Tile) // computes a tile
 
 	jobs sync.Pool
 }
@@ -29,7 +29,7 @@ type tilingWorker[W any] struct {
 	tile   lower.Tile
 }
 
-// Bind prepares an execution.
+// Bind prepares the job that computes a call.
 func (t *Tiling[W]) Bind(d *def.Definition, c *lower.Call, workers int) Job {
 	j, _ := t.jobs.Get().(*tilingJob[W])
 	if j == nil {

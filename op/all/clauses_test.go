@@ -120,8 +120,8 @@ func TestClausesCover(t *testing.T) {
 			"dy": {{1, 2}, {nan, 1}, {1, 1}, {0x1p-130, 1}}, "x": {{1, 2}, {1, 1}, {inf, 1}, {1, 2}}, "gamma": {{1, 1}}, "mean": {{1}, {1}, {1}, {1}}, "rstd": {{1}, {1}, {1}, {0}}}, num.F32, map[string]string{
 			"C2": "dx1", "C3": "dgamma[0,0] dbeta[0,0]", "C4": "dx2", "C5": "dgamma[0,0]", "C6": "dx3", "C7": "dx[3,0]"}},
 		{crossentropy.Definition, []float64{-100, 1}, map[string]rows{
-			"logits": {{1, 2}, {nan, 2}, {nan, 2}, {1, 2}, {-inf, 2}, {2, -inf}, {-inf, -inf}, {minus, 2}, {1e38, -3e38}, {0, -90}}, "label": {{0}, {-100}, {1}, {7}, {0}, {0}, {0}, {0}, {1}, {0}}}, num.F32, map[string]string{
-			"C2": "loss1 dlogits1", "C3": "loss3 dlogits3", "C4": "loss2 dlogits2", "C5": "loss4 dlogits[4,0] dlogits[5,1] loss6 dlogits6",
+			"logits": {{1, 2}, {nan, 2}, {nan, 2}, {1, 2}, {-inf, 2}, {2, -inf}, {-inf, -inf}, {minus, 2}, {1e38, -3e38}, {0, -90}, {1, 2}, {1e38, 2}, {1, -inf}}, "label": {{0}, {-100}, {1}, {7}, {0}, {0}, {0}, {0}, {1}, {0}, {-100}, {-100}, {-100}}}, num.F32, map[string]string{
+			"C2": "loss1 dlogits1 loss11 dlogits11 loss12 dlogits12", "C3": "loss3 dlogits3", "C4": "loss2 dlogits2", "C5": "loss4 dlogits[4,0] dlogits[5,1] loss6 dlogits6",
 			"C7": "loss8", "C8": "dlogits[9,1]", "C9": "loss7 dlogits[7,0]"}},
 		{adamw.InPlaceDefinition, []float64{0.5, 0.5, 0.5, 0.5, 0.25, 1, 0, 0}, map[string]rows{
 			"weight": {{1, nan, 1, 1, 1, 1, inf, 1, 1}}, "m": {{1, 1, nan, 1, 1, inf, 1, 0, 0x1p-130}}, "v": {{1, 1, 1, nan, 1, 1, 1, 0, 1}}, "grad": {{1, 1, 1, 1, nan, 1, 1, 0, 1}}}, num.F32, map[string]string{
@@ -174,7 +174,8 @@ func TestClausesCover(t *testing.T) {
 					want[place] = true
 					continue
 				}
-				name, row := strings.TrimRight(place, "0123456789"), place[len(place)-1:]
+				name := strings.TrimRight(place, "0123456789")
+				row := place[len(name):]
 				for col := range call.Operands[test.d.Operand(name)].Cols {
 					want[fmt.Sprintf("%s[%s,%d]", name, row, col)] = true
 				}

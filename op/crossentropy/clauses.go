@@ -9,10 +9,8 @@ import (
 
 var clauses = op.ClausesOf(Definition,
 	op.Interfaces(),
-	op.Specially(whereLabel(func(c *bound.Call, label float64) bool { return label == c.Params[c.Definition.Param("ignore")] })),
-	op.Specially(whereLabel(func(c *bound.Call, label float64) bool {
-		return label != c.Params[c.Definition.Param("ignore")] && !counts(c, label)
-	})),
+	op.Specially(ignored(op.Either(op.WhereRow(op.IsNoNumber, "logits"), op.WherePowersOverflow("logits")))),
+	op.Specially(whereOutside),
 	op.Specially(counted(op.WhereRow(func(v float64) bool { return v != v || math.IsInf(v, 1) }, "logits"))),
 	op.Specially(counted(whereMasked)),
 	op.Interfaces(),
@@ -22,12 +20,20 @@ var clauses = op.ClausesOf(Definition,
 	op.Interfaces(),
 )
 
-// whereLabel covers the rows whose label is of some kind.
-func whereLabel(is func(c *bound.Call, label float64) bool) op.Covering {
+// ignored restricts a covering to rows whose label is ignore. Kernels multiply such a row by zero,
+// which gives NaN where its loss or gradient is not finite. Elsewhere it gives zero as well, and a
+// kernel that gives something else is wrong, whatever is waived.
+func ignored(covering op.Covering) op.Covering {
 	return func(c *bound.Call) func(operand, row, col int) bool {
-		label := labelOf(c)
-		return func(_, row, _ int) bool { return is(c, label(row)) }
+		at, label, ignore := covering(c), labelOf(c), c.Params[c.Definition.Param("ignore")]
+		return func(operand, row, col int) bool { return label(row) == ignore && at(operand, row, col) }
 	}
+}
+
+// whereOutside covers the rows whose label is neither ignore nor a column.
+func whereOutside(c *bound.Call) func(operand, row, col int) bool {
+	label, ignore := labelOf(c), c.Params[c.Definition.Param("ignore")]
+	return func(_, row, _ int) bool { return label(row) != ignore && !counts(c, label(row)) }
 }
 
 func labelOf(c *bound.Call) func(row int) float64 {

@@ -143,15 +143,23 @@ def adapted(function: Callable, form: Defined) -> Callable:
     if form.name not in PASSES:
         raise Wrong(f"{form.name} does not follow from a forward function, want one of {', '.join(PASSES)}")
     if inspect.isclass(function) and hasattr(function, "apply"):
-        function = _named(function.apply, function.__name__)
+        function = _applied(function)
     return _Adapted(function, PASSES[form.name], form)
 
 
-def _named(function: Callable, name: str) -> Callable:
-    def call(*arguments: Any) -> Any:
-        return function(*arguments)
+def _applied(function: Any) -> Callable:
+    """Returns apply of a torch.autograd.Function, with the parameters of its forward: apply itself takes any, in order."""
+    has_setup = any("setup_context" in vars(c) for c in function.__mro__ if c.__module__ != "torch.autograd.function")
+    parameters = list(inspect.signature(function.forward).parameters.values())
+    signature = inspect.Signature(parameters if has_setup else parameters[1:])  # without ctx
 
-    call.__name__ = name
+    def call(*arguments: Any, **named: Any) -> Any:
+        bound = signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        return function.apply(*bound.args)
+
+    call.__name__ = function.__name__
+    call.__signature__ = signature  # type: ignore[attr-defined]
     return call
 
 
@@ -163,7 +171,8 @@ class _Adapted:
         self._outputs = forms.outputs_of(form)
         self._convention = calling.convention(function, how.shape)
         self.__name__ = calling.name_of(function)
-        takes = forms.inputs_of(form) + [p.name for p in form.params]
+        unused = [n for n in how.shape.params if n not in self._convention.by_name]
+        takes = forms.inputs_of(form) + [p.name for p in form.params if p.name not in unused]
         if form.name == "embedding.backward":  # the number of rows is a size of the output alone
             takes.append("dweight")
         self.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in takes])
@@ -194,7 +203,7 @@ class _Adapted:
         return {}
 
     def _input(self, torch: Any, name: str, values: Dict[str, Any]) -> Any:
-        """Returns an input of the forward function; one that the definition does not have is zero, since its gradient
+        """Returns an input of the forward function; one that the definition does not have is zero, since the gradient
         does not depend on it."""
         if name in ("label", "index"):
             return values[name].to(torch.int64)

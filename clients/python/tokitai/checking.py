@@ -104,16 +104,19 @@ def _autograd(fn: Callable, op: str, dtypes: Texts, declare: Texts, options: Dic
 
 
 def _any_form(fn: Callable, part: gradients.Part, **settings: Any) -> Report:
-    """Judges a function by a definition, and if it is rejected by other forms of that."""
-    report = run(fn, part.op, **settings)
+    """Judges a function by a definition and, while it is rejected, by other forms of the definition. If none
+    accepts it, returns the rejection with the fewest wrong outputs: that form is most likely the function's own."""
+    reports = [run(fn, part.op, **settings)]
     for text, words in part.forms:
-        if report.verdict != REJECTED:
+        if reports[0].verdict != REJECTED:
             break
         other = run(fn, text, **settings)
         if other.accepted:
             other.notes.append(f"the gradient is admissible in the form {words}, not in that of the definition")
             return other
-    return report
+        if other.verdict == REJECTED:
+            reports.append(other)
+    return min(reports, key=lambda report: sum(r["mismatches"] for r in report.results))
 
 
 def run(fn: Functions, op: Any, *, autograd: str = "", **settings: Any) -> Report:

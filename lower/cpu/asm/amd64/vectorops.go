@@ -445,7 +445,7 @@ const (
 	VPMOVM2Q
 	VPMOVQ2M
 
-	// Products of neighbouring elements, added to 32-bit integers.
+	// Dot products of adjacent 8-bit or 16-bit integers, accumulated in 32 bits.
 
 	VPDPBUSD
 	VPDPWSSD

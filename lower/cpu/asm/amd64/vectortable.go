@@ -439,7 +439,7 @@ var table = [numVector]instruction{
 	VPMOVM2Q: {"vpmovm2q", "", []encoding{{0x38, inEVEX | pF3 | m38 | noMask | w1, full, rk}}},
 	VPMOVQ2M: {"vpmovq2m", "", []encoding{{0x39, inEVEX | pF3 | m38 | noMask | w1, full, kr}}},
 
-	// Products of neighbouring elements, added to 32-bit integers.
+	// Dot products of adjacent 8-bit or 16-bit integers, accumulated in 32 bits.
 
 	VPDPBUSD: {"vpdpbusd", "", []encoding{{0x50, inEVEX | p66 | m38 | b32, full, rvm}}},
 	VPDPWSSD: {"vpdpwssd", "", []encoding{{0x52, inEVEX | p66 | m38 | b32, full, rvm}}},
