@@ -92,7 +92,7 @@ func formOfScaled(scales []float64, p products) form {
 	}
 	n := len(p.a)
 	lost := 0x1p-149 * (float64(n)*(1+finite) + sizes) // products that underflow, and factors that do when they are scaled
-	one.isEither = hasInfinite && finite*math.Abs(sum) <= finite*gamma(4*n+4)*abs+lost
+	one.isEither = hasInfinite && finite > 0 && finite*math.Abs(sum) <= finite*gamma(4*n+4)*abs+lost
 	one.mayOverflow = high+max(highest, exponent(abs)) > 127
 	one.isOne = !one.mayOverflow && low+lowest >= -126 && product >= 0x1p-126 && product <= math.MaxFloat32
 	return one
