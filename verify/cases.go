@@ -21,6 +21,7 @@ type plan struct {
 	drawn    int   // cases of shape, pattern and layout that the seed draws
 	area     int64 // outputs of one of these, at most
 	accuracy int64 // outputs of a kind of data, at least
+	alone    int   // values that are no number, each alone in a long sum
 	checks   int   // shapes on which each relation and invariance is tried
 	params   int   // variations of the parameters
 	pairs    bool  // axes that are long together
@@ -36,10 +37,10 @@ type plan struct {
 }
 
 var plans = [...]plan{
-	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 8, area: 128, accuracy: 0, checks: 1, macs: 1 << 17, factors: 1 << 13, params: 4, endurance: 40, reruns: 20},
-	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 50, drawn: 100, area: 1 << 12, accuracy: 1 << 16, checks: 2, macs: 1 << 21, factors: 200_000, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24}},
-	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, checks: 4, macs: 1 << 26, factors: 1 << 23, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, reruns: 1000, far: []int{24, 31, 32}},
-	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, checks: 8, macs: 1 << 30, factors: 1 << 27, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, reruns: 10_000, far: []int{24, 31, 32}},
+	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 8, area: 128, accuracy: 0, alone: 4, checks: 1, macs: 1 << 17, factors: 1 << 13, params: 4, endurance: 40, reruns: 20},
+	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 50, drawn: 100, area: 1 << 12, accuracy: 1 << 16, alone: 24, checks: 2, macs: 1 << 21, factors: 200_000, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24}},
+	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, alone: 100, checks: 4, macs: 1 << 26, factors: 1 << 23, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, reruns: 1000, far: []int{24, 31, 32}},
+	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, alone: 1000, checks: 8, macs: 1 << 30, factors: 1 << 27, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, reruns: 10_000, far: []int{24, 31, 32}},
 }
 
 // cases lists the cases of a verification.
@@ -345,12 +346,33 @@ func (l *lister) specials() {
 		}
 		l.add(c)
 	}
+	l.specialsAlone()
 	count := len(extremes) * len(extremes) * max(1, inputs*(inputs-1)/2)
 	if d.Kind == def.KindRowwise && (l.p.pairs || count <= 1000) {
 		l.add(&Case{Pattern: "special-pairs", Sizes: l.shape(count, 1)})
 		if !d.IsFlat() {
 			l.add(&Case{Pattern: "special-pairs", Sizes: l.shape(count/2, 2)})
 		}
+	}
+}
+
+// specialsAlone has one value that is no number in a long sum: over rows, over all elements, of a
+// product, or of a table. Rows have theirs from special-ends.
+func (l *lister) specialsAlone() {
+	d := l.t.Definition
+	if d.Kind == def.KindGather || d.Kind == def.KindRowwise && divisible(d) != "" {
+		return
+	}
+	g := l.drawing(specialAloneName)
+	for i := range l.p.alone {
+		n := 600<<g.Below(3) + g.Below(600)
+		n += (i - n%len(alone) + len(alone)*len(alone)) % len(alone) // so that all of them occur
+		few := 1 + g.Below(3)
+		sizes := l.shape(few, n, 4-few)
+		if d.Kind != def.KindContraction && g.Below(2) == 0 || d.Kind == def.KindScatterAdd {
+			sizes = l.shape(n, few, 4-few)
+		}
+		l.add(&Case{Pattern: specialAloneName, Sizes: sizes})
 	}
 }
 

@@ -226,8 +226,8 @@ func (l *lister) counters() {
 		}
 		if divisible(d) == "" {
 			add(names[1:], func(n int) []int { return []int{n, 1} })
-			add(names[1:], func(n int) []int { return []int{1, n} })
 		}
+		add(names[1:], func(n int) []int { return []int{1, n} })
 	}
 }
 

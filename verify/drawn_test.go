@@ -63,7 +63,7 @@ func TestCountersOf16Bits(t *testing.T) {
 			}
 		}
 		for _, want := range map[*def.Definition][]string{
-			gemm.ForwardDefinition: {"plus-minus-one K"}, embedding.BackwardDefinition: {"integers Q"}, norm.SquareSumDefinition: {"plus-minus-one R", "plus-minus-one C"},
+			gemm.ForwardDefinition: {"plus-minus-one K"}, embedding.BackwardDefinition: {"integers Q"}, norm.SquareSumDefinition: {"plus-minus-one R", "plus-minus-one C"}, norm.TotalDefinition: {"plus-minus-one C"},
 		}[d] {
 			if !shapes[want] {
 				t.Errorf("%s: no case of %s beyond 2^16, only %v", d.Name, want, slices.Sorted(maps.Keys(shapes)))

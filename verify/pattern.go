@@ -99,6 +99,11 @@ func (t *Target) pattern(name string) *pattern {
 			return p
 		}
 	}
+	if name == specialAloneName {
+		p := t.newPattern(name, nil, nil, nil)
+		p.place = specialAlone
+		return p
+	}
 	return nil
 }
 
@@ -297,6 +302,25 @@ func specialEnds(d *def.Definition, c *Case, operands []num.Array) {
 		}
 	}
 }
+
+// specialAloneName names the pattern of specialAlone, which specials asks for: it belongs to long sums.
+const specialAloneName = "special-alone"
+
+// specialAlone has one value in one input that is no number, or so large that its square is none:
+// what is lost of it is not made good by another. Which value and which input follows from the
+// longest size, where from all sizes.
+func specialAlone(d *def.Definition, c *Case, operands []num.Array) {
+	longest := 0
+	for _, s := range c.Sizes {
+		longest = max(longest, s.N)
+	}
+	inputs := realInputs(d)
+	a := operands[inputs[longest/len(alone)%len(inputs)]]
+	g := gen.New(c.sizesText())
+	a.Set(g.Below(a.Rows), g.Below(a.Cols), alone[longest%len(alone)])
+}
+
+var alone = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32}
 
 // specialPairs has every pair of extreme values in every pair of inputs, element after
 // element; the other inputs keep their values.

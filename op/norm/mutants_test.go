@@ -2,6 +2,7 @@ package norm_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"tokitai/def"
@@ -66,9 +67,28 @@ func wrong() []mutants.Mutant {
 		}
 		return s
 	})})
+	l.Add("nan-lost-late", "NaN counts as zero after the first 1,024 elements", mutants.AnyOrder, mutants.Plain{Body: squareSum(func(x []float32) float32 {
+		x = slices.Clone(x)
+		for i := 1024; i < len(x); i++ {
+			if x[i] != x[i] {
+				x[i] = 0
+			}
+		}
+		return mutants.Ascending(x)
+	})})
 	l.Level = mutants.Smoke
+	l.Add("compensated-to-nan", "a compensated sum makes NaN of an infinity", mutants.AnyOrder, mutants.Plain{Body: squareSum(compensatedToNaN)})
 
 	l.Of(norm.TotalDefinition, num.F32)
+	l.Level = mutants.Quick // no row of level smoke is that long
+	l.Add("second-chunk-late", "the second chunk of 16,384 begins one element late", mutants.AnyOrder, mutants.Plain{Body: rowTotal(func(x []float32) float32 {
+		s := mutants.InDouble(x)
+		if len(x) > 1<<14 {
+			s -= x[1<<14]
+		}
+		return s
+	})})
+	l.Level = mutants.Smoke
 	l.Add("last-dropped", "the last sum is missing", mutants.Sequential, mutants.Plain{Body: rowTotal(func(x []float32) float32 { return mutants.Ascending(x[:max(1, len(x)-1)]) })})
 	l.Add("own-order", "the bits are promised, but the sum is sequential", mutants.PromisesBits, mutants.Plain{Body: rowTotal(mutants.Ascending)})
 	l.Add("nan-skipped", "NaN counts as zero", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Load: func(a num.Array, r, c int) float32 {
@@ -112,6 +132,21 @@ func wrong() []mutants.Mutant {
 	stableWrong(l)
 	cheats(l)
 	return l.All
+}
+
+// compensatedToNaN is Neumaier's sum, in which the error of adding an infinity is NaN.
+func compensatedToNaN(x []float32) float32 {
+	s, lost := float32(0), float32(0)
+	for _, v := range x {
+		t := s + v
+		if math.Abs(float64(s)) >= math.Abs(float64(v)) {
+			lost += (s - t) + v
+		} else {
+			lost += (v - t) + s
+		}
+		s = t
+	}
+	return s + lost
 }
 
 // squareSum adds all squares as one long sum.

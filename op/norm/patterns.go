@@ -34,7 +34,8 @@ var totalPatterns = []op.Pattern{
 	}),
 	ofSums("overflowing-sum", func(g *gen.Generator, _, _ int) float32 { return g.Exponents(126, 128) }),
 	ofSums("tiny", func(g *gen.Generator, _, _ int) float32 { return math.Float32frombits(uint32(g.Below(1 << 24))) }),
-	// At most 2^10: exact up to 2^13 columns.
+	// At most 1 and 2^10: exact up to 2^23 and 2^13 columns.
+	grid(ofSums("plus-minus-one", plusMinusOne)),
 	grid(ofSums("integers", integers(1024))),
 }
 
