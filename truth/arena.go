@@ -14,11 +14,15 @@ type arena struct {
 
 var arenas = sync.Pool{New: func() any { return &arena{} }}
 
-// balls returns a vector of zeros.
+// balls returns a vector whose values are yet to be set.
 func (a *arena) balls(n int) []ball.Ball { return a.ofBalls.take(n) }
 
 // floats returns a vector of zeros.
-func (a *arena) floats(n int) []float64 { return a.ofFloats.take(n) }
+func (a *arena) floats(n int) []float64 {
+	z := a.ofFloats.take(n)
+	clear(z)
+	return z
+}
 
 // release frees all vectors: they must not be used any more.
 func (a *arena) release() {
@@ -41,7 +45,6 @@ func (s *slab[T]) take(n int) []T {
 	}
 	z := s.memory[s.used : s.used+n : s.used+n]
 	s.used += n
-	clear(z)
 	return z
 }
 

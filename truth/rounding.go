@@ -85,13 +85,15 @@ func roundingOf[T ball.Number[T]](o Options, zero T) rounding[T] {
 // exactly does not round.
 type exactly[T ball.Number[T]] struct{ zero T }
 
-func (exactly[T]) step([]T, float64, float64)             {}
-func (exactly[T]) scale([]T)                              {}
-func (exactly[T]) function([]T, float64, float64)         {}
-func (exactly[T]) store([]T, num.DType)                   {}
-func (exactly[T]) storeRandomly([]T, num.DType, []int32)  {}
-func (r exactly[T]) sum(terms []T, _ shape) T             { return r.zero.Sum(terms) }
-func (r exactly[T]) adder(n, width int, _ shape) adder[T] { return newRunningSum(r.zero, n, width) }
+func (exactly[T]) step([]T, float64, float64)            {}
+func (exactly[T]) scale([]T)                             {}
+func (exactly[T]) function([]T, float64, float64)        {}
+func (exactly[T]) store([]T, num.DType)                  {}
+func (exactly[T]) storeRandomly([]T, num.DType, []int32) {}
+func (r exactly[T]) sum(terms []T, _ shape) T            { return r.zero.Sum(terms) }
+func (r exactly[T]) adder(n, width int, _ shape) adder[T] {
+	return newAdder(r.zero, n, width, false, 0)
+}
 
 // widened adds the largest error of the model to every result.
 type widened[T ball.Number[T]] struct {
@@ -161,9 +163,7 @@ func (r widened[T]) sum(terms []T, s shape) T {
 }
 
 func (r widened[T]) adder(n, width int, s shape) adder[T] {
-	z := newRunningSum(r.zero, n, width)
-	z.sizes, z.factor = make([]size, n), s.factor()
-	return z
+	return newAdder(r.zero, n, width, true, s.factor())
 }
 
 // nearest rounds the ends of intervals as binary32 rounds results. Rounding to nearest

@@ -428,7 +428,7 @@ func (e *evaluator[T]) multiply(out []T, n *def.Node) {
 	case n.Args[0] != n.Args[1]:
 		mul(out, a, b)
 	case e.Mode == Exact:
-		apply(out, a, T.Sqr)
+		sqr(out, a)
 	default:
 		apply(out, a, func(x T) T { return x.Sqr().Max(e.zero) })
 	}
@@ -569,7 +569,7 @@ func mask[T any](v []T) int {
 	return -1
 }
 
-// add, sub and mul compute vectors of balls in loops without calls.
+// add, sub, mul and sqr compute vectors of balls in loops without calls.
 
 func add[T ball.Number[T]](out, a, b []T) {
 	if z, ok := any(out).([]ball.Ball); ok {
@@ -593,6 +593,14 @@ func mul[T ball.Number[T]](out, a, b []T) {
 		return
 	}
 	zip(out, a, b, T.Mul)
+}
+
+func sqr[T ball.Number[T]](out, a []T) {
+	if z, ok := any(out).([]ball.Ball); ok {
+		ball.SqrAll(z, any(a).([]ball.Ball))
+		return
+	}
+	apply(out, a, T.Sqr)
 }
 
 func apply[A, B any](out []B, a []A, f func(A) B) {

@@ -34,6 +34,9 @@ func (z *disturbance) isAbsolute() bool {
 	return z.relative == 0 && z.perArgument == 0 && z.absolute != 0
 }
 
+// isPlain reports whether there is an error that depends on the value alone.
+func (z *disturbance) isPlain() bool { return !z.isNone() && z.perArgument == 0 && !z.isFlushed }
+
 // most bounds the error at a value x, which a function may have computed from argument. An exact
 // zero has no error.
 func (z *disturbance) most(x, argument ball.Ball) float64 {
@@ -187,16 +190,13 @@ type perturbed struct {
 }
 
 func (r *perturbed) sum(terms []ball.Ball, s shape) ball.Ball {
-	z := size{n: len(terms)}
-	for _, x := range terms {
-		_, _, most := reach(x)
-		z.abs += most
-		if x.Mid < x.Rad {
-			z.least = min(z.least, x.Mid-x.Rad)
-		}
+	sum, abs, isBelow := ball.SumReach(terms)
+	z := size{n: len(terms), abs: abs}
+	if isBelow {
+		z.least = -1
 	}
 	r.size = z.total()
-	return roundedSum(r.zero.Sum(terms), z, s.factor())
+	return roundedSum(sum, z, s.factor())
 }
 
 func (r *perturbed) adder(n, width int, s shape) adder[ball.Ball] {
@@ -277,8 +277,16 @@ func (s *Stable) isExact(n *def.Node, before []bool) bool {
 func (p *perturbation) evaluate(n *def.Node) {
 	switch {
 	case n.Op == def.OpInput:
+		if n.Type == def.Float && p.noise[n.ID].isPlain() {
+			p.widen(n, p.centre.values[n.ID].x, math.Inf(1))
+			return
+		}
 		copy(p.box.values[n.ID].x, p.centre.values[n.ID].x)
 		copy(p.box.values[n.ID].i, p.centre.values[n.ID].i)
+	case p.isStep(n):
+		p.step(n)
+		p.useExtreme(n)
+		return
 	case n.Op == def.OpCall && n.Func.Math == def.MathExp:
 		p.exponentiate(n)
 	case n.Op == def.OpRowMax || n.Op == def.OpRowMin:
@@ -386,8 +394,11 @@ func (p *perturbation) disturb(n *def.Node) {
 	case n.Op == def.OpRowSum:
 		p.sizes[n.ID][0] = p.rounding.size
 	case z.isNone():
-	case z.perArgument == 0 && !z.isFlushed:
-		p.widen(out.x, p.errors[n.ID], z)
+	case z.isPlain() && n.Op != def.OpSqrt && n.Op != def.OpCall:
+		p.widen(n, out.x, limit)
+		return
+	case z.isPlain():
+		p.widen(n, out.x, math.Inf(1))
 	default:
 		errors := p.errors[n.ID]
 		for j, x := range out.x {
@@ -401,11 +412,7 @@ func (p *perturbation) disturb(n *def.Node) {
 		}
 	}
 	if isNeverNegative(n) {
-		for j, x := range out.x {
-			if x.Mid < x.Rad {
-				out.x[j] = x.Max(ball.Ball{})
-			}
-		}
+		keepAbove(out.x)
 	}
 	switch n.Op {
 	case def.OpSqrt:
@@ -413,28 +420,82 @@ func (p *perturbation) disturb(n *def.Node) {
 	case def.OpCall:
 		p.restrict(out.x, argument, n.Func.Domain)
 	}
-	if math.IsInf(limit, 1) {
-		return
+	if !math.IsInf(limit, 1) {
+		p.keepWithin(out.x, limit)
 	}
-	for j, x := range out.x {
-		if !(math.Abs(x.Mid)+x.Rad <= limit) {
-			out.x[j] = e.unknown()
+}
+
+// isStep reports whether a node is a sum, a difference or a product whose error depends on its
+// value alone.
+func (p *perturbation) isStep(n *def.Node) bool {
+	z := &p.noise[n.ID]
+	return isStep(n) && n.Type == def.Float && (z.isNone() || z.isPlain())
+}
+
+// step computes such a node, with its error.
+func (p *perturbation) step(n *def.Node) {
+	out := p.box.values[n.ID].x
+	x := func(k int) []ball.Ball { return p.box.values[n.Args[k].ID].x }
+	z := p.noiseOf(n, p.noise[n.ID].limit)
+	product := z
+	if n.Op == def.OpFMA {
+		product = &ball.Noise{Limit: math.Inf(1)}
+	}
+	var isBeyond, isBelow bool
+	switch {
+	case n.Op == def.OpAdd:
+		isBeyond, _ = z.Add(out, x(0), x(1))
+	case n.Op == def.OpSub:
+		isBeyond, _ = z.Sub(out, x(0), x(1))
+	case n.Args[0] == n.Args[1]:
+		isBeyond, isBelow = product.Sqr(out, x(0))
+	default:
+		isBeyond, _ = product.Mul(out, x(0), x(1))
+	}
+	if n.Op == def.OpFMA {
+		isBeyond, _ = z.Add(out, out, x(2))
+	}
+	if isBelow && isNeverNegative(n) {
+		keepAbove(out)
+		isBeyond = true
+	}
+	if isBeyond {
+		p.keepWithin(out, z.Limit)
+	}
+}
+
+// noiseOf returns the noise of a node, which takes note of the errors.
+func (p *perturbation) noiseOf(n *def.Node, limit float64) *ball.Noise {
+	z := &p.noise[n.ID]
+	if z.isNone() {
+		return &ball.Noise{Limit: limit}
+	}
+	return &ball.Noise{Relative: z.relative, Absolute: z.absolute, Limit: limit, Errors: p.errors[n.ID]}
+}
+
+// widen adds errors that depend on values alone to these. What may be beyond the limit is unknown.
+func (p *perturbation) widen(n *def.Node, values []ball.Ball, limit float64) {
+	out := p.box.values[n.ID].x
+	if isBeyond, _ := p.noiseOf(n, limit).Copy(out, values); isBeyond && !math.IsInf(limit, 1) {
+		p.keepWithin(out, limit)
+	}
+}
+
+// keepAbove cuts off what is below zero.
+func keepAbove(out []ball.Ball) {
+	for j, x := range out {
+		if x.Mid < x.Rad {
+			out[j] = x.Max(ball.Ball{})
 		}
 	}
 }
 
-// widen adds errors that depend only on values, and stores them in errors.
-func (p *perturbation) widen(out []ball.Ball, errors []float64, z *disturbance) {
-	errors = errors[:len(out)]
-	relative, absolute := z.relative, z.absolute
+// keepWithin makes values unknown that may be beyond a limit.
+func (p *perturbation) keepWithin(out []ball.Ball, limit float64) {
 	for j, x := range out {
-		if x == (ball.Ball{}) {
-			errors[j] = 0
-			continue
+		if !(math.Abs(x.Mid)+x.Rad <= limit) {
+			out[j] = p.box.unknown()
 		}
-		w := float64((float64((math.Abs(x.Mid)+x.Rad)*relative) + absolute) * (1 + 0x1p-50))
-		errors[j] = w
-		out[j].Rad = (x.Rad + w) * (1 + 0x1p-50)
 	}
 }
 

@@ -31,7 +31,7 @@ func (p *perturbation) newLateSums() []*lateSum {
 		length := 1
 		if n.Op == def.OpColSum {
 			length = p.box.cols
-			z.column = p.newColumn(n.Args[0])
+			z.column = p.newColumn(n.Args[0], false)
 		} else {
 			z.single = p.newAdjoints(1)
 		}
@@ -71,6 +71,7 @@ func (z *lateSum) share(p *perturbation, n *def.Node, of *column, by *adjoints) 
 			length = p.box.cols
 		}
 		total = p.balls(length)
+		clear(total)
 		z.shared[n.ID] = total
 	}
 	switch {
@@ -140,7 +141,7 @@ func (p *perturbation) findLate(o def.Output, late []*lateSum) {
 	single := p.newAdjoints(1)
 	by := &single
 	if isWide(n) {
-		of = p.newColumn(n)
+		of = p.newColumn(n, false)
 		of.differentiate(p)
 		by = &of.narrow
 	} else {
@@ -169,7 +170,7 @@ func (p *perturbation) findLate(o def.Output, late []*lateSum) {
 			}
 			for _, z := range late {
 				if a := derivatives(z.node); a != nil && z.shared[n.ID] != nil {
-					d = d.Add(times(a[i], at(z.shared[n.ID], i)))
+					d = d.Add(a[i].Times(at(z.shared[n.ID], i)))
 				}
 			}
 			fixed += float64((math.Abs(d.Mid) + d.Rad) * at(p.errors[n.ID], i))

@@ -1,7 +1,6 @@
 package truth
 
 import (
-	"math"
 	"slices"
 
 	"tokitai/def"
@@ -29,6 +28,10 @@ type column struct {
 	wide   [][]ball.Ball
 	isSame []bool // by Node.ID: the derivatives are those by the only value that is computed from it
 	narrow adjoints
+
+	// By Node.ID of narrow values that are added to, or subtracted from, a single wide one, if
+	// nobody eliminates them: the derivatives by that one with this sign; else 0.
+	signs []int
 
 	isFixed     []bool // by Node.ID: the derivatives are the same in all rows
 	isFound     bool   // those are found
@@ -68,9 +71,9 @@ func (a *adjoints) at(id int) []ball.Ball {
 	return a.by[id]
 }
 
-func (p *perturbation) newColumn(of *def.Node) *column {
+func (p *perturbation) newColumn(of *def.Node, keepsNarrow bool) *column {
 	nodes := p.call.d.Math.Nodes
-	z := &column{of: of, wide: make([][]ball.Ball, len(nodes)), narrow: p.newAdjoints(p.box.cols)}
+	z := &column{of: of, wide: make([][]ball.Ball, len(nodes)), narrow: p.newAdjoints(p.box.cols), signs: make([]int, len(nodes)), keepsNarrow: keepsNarrow}
 	flags := make([]bool, 2*len(nodes))
 	z.isSame, z.isFixed = flags[:len(nodes)], flags[len(nodes):]
 	uses := make([]int, len(nodes))
@@ -95,7 +98,10 @@ func (p *perturbation) newColumn(of *def.Node) *column {
 			if d.sign == 1 && isWide(a) && uses[a.ID] == 1 && a != of {
 				z.wide[a.ID], z.isSame[a.ID] = z.wide[n.ID], true
 			}
-			z.isFixed[a.ID] = z.isFixed[a.ID] && z.isFixed[n.ID] && (d.sign != 0 || !isPerRow(n))
+			if keepsNarrow && !isWide(a) && uses[a.ID] == 1 {
+				z.signs[a.ID] = d.sign
+			}
+			z.isFixed[a.ID] = z.isFixed[a.ID] && z.isFixed[n.ID] && (d.sign != 0 || isFixedSlope(n, k))
 		}
 	}
 	if len(z.order) > 0 {
@@ -105,6 +111,15 @@ func (p *perturbation) newColumn(of *def.Node) *column {
 		}
 	}
 	return z
+}
+
+// isFixedSlope reports whether the slope of a node in an argument is the same in all rows: that of a
+// product is the other factor.
+func isFixedSlope(n *def.Node, k int) bool {
+	if (n.Op == def.OpMul || n.Op == def.OpFMA) && k < 2 {
+		return !isPerRow(n.Args[1-k])
+	}
+	return !isPerRow(n)
 }
 
 func isWide(n *def.Node) bool { return n.Extent&def.PerColumn != 0 }
@@ -126,6 +141,7 @@ func (z *column) differentiate(p *perturbation) {
 		if !isSet[n.ID] {
 			clear(from)
 		}
+		isTwice := false
 		for k, d := range p.slopes[n.ID] {
 			if d.sign == 0 && d.by == nil {
 				continue
@@ -135,6 +151,18 @@ func (z *column) differentiate(p *perturbation) {
 			switch {
 			case z.isSame[a.ID]:
 				isSet[a.ID] = true
+			case k == 0 && n.Op == def.OpMul && n.Args[0] == n.Args[1] && isWide(a) && !isSet[a.ID]:
+				if !isKept {
+					to := z.wide[a.ID]
+					ball.SetProducts(to, from, d.by)
+					ball.AddSigned(to, to, false)
+				}
+				isSet[a.ID] = true
+				isTwice = true
+			case isTwice:
+				isTwice = false
+			case z.signs[a.ID] != 0:
+				z.narrow.by[a.ID], z.narrow.isSet[a.ID] = from, true
 			case isWide(a):
 				if !isKept {
 					chain(z.wide[a.ID], from, d, !isSet[a.ID])
@@ -150,90 +178,24 @@ func (z *column) differentiate(p *perturbation) {
 	z.isFound = true
 }
 
-// chain adds from·d to the derivatives, or sets them. A derivative of 0 stays 0 whatever d is.
+// chain adds from·d to the derivatives, or sets them. A derivative of 0 stays 0 whatever d is. One
+// that is added to 0 for the first time gets the bits of a product, not those of a sum.
 func chain(to, from []ball.Ball, d slope, isFirst bool) {
 	to = to[:len(from)]
 	switch {
+	case d.by == nil && isFirst && d.sign > 0:
+		copy(to, from)
 	case d.by == nil && isFirst:
-		sign := float64(d.sign)
 		for j, a := range from {
-			to[j] = ball.Ball{Mid: sign * a.Mid, Rad: a.Rad}
+			to[j] = a.Neg()
 		}
 	case d.by == nil:
-		sign := float64(d.sign)
-		for j, a := range from {
-			to[j] = to[j].Add(ball.Ball{Mid: sign * a.Mid, Rad: a.Rad})
-		}
-	case len(d.by) == 1:
-		chainOne(to, from, d.by[0], isFirst)
+		ball.AddSigned(to, from, d.sign < 0)
+	case isFirst:
+		ball.SetProducts(to, from, d.by)
 	default:
-		chainEach(to, from, d.by[:len(from)], isFirst)
+		ball.AddProducts(to, from, d.by)
 	}
-}
-
-// chainOne is chain for a single slope. A value that is added to 0 for the first time gets the
-// bits of times, not those of a sum.
-func chainOne(to, from []ball.Ball, d ball.Ball, isFirst bool) {
-	if d == (ball.Ball{}) {
-		if isFirst {
-			clear(to)
-		} else {
-			addZero(to)
-		}
-		return
-	}
-	reach := math.Abs(d.Mid) + d.Rad
-	for j, a := range from {
-		z := ball.Ball{}
-		if a.Mid != 0 || a.Rad != 0 { // as in times
-			c := float64(a.Mid * d.Mid)
-			r := float64(math.Abs(a.Mid)*d.Rad) + float64(reach*a.Rad) + float64(math.Abs(c)*0x1p-52)
-			z = ball.Ball{Mid: c, Rad: float64(r*(1+0x1p-48)) + 0x1p-1022}
-		}
-		if isFirst {
-			to[j] = z
-		} else {
-			to[j] = to[j].Add(z)
-		}
-	}
-}
-
-// chainEach is chain for a slope in each column.
-func chainEach(to, from, by []ball.Ball, isFirst bool) {
-	by = by[:len(from)]
-	for j, a := range from {
-		d := by[j]
-		z := ball.Ball{}
-		if (a.Mid != 0 || a.Rad != 0) && (d.Mid != 0 || d.Rad != 0) { // as in times
-			c := float64(a.Mid * d.Mid)
-			r := float64(math.Abs(a.Mid)*d.Rad) + float64((math.Abs(d.Mid)+d.Rad)*a.Rad) + float64(math.Abs(c)*0x1p-52)
-			z = ball.Ball{Mid: c, Rad: float64(r*(1+0x1p-48)) + 0x1p-1022}
-		}
-		if isFirst {
-			to[j] = z
-		} else {
-			to[j] = to[j].Add(z)
-		}
-	}
-}
-
-// addZero adds 0, which rounds radii as every sum does.
-func addZero(to []ball.Ball) {
-	for j, x := range to {
-		to[j] = x.Add(ball.Ball{})
-	}
-}
-
-// times multiplies a derivative by a slope; 0 times an unknown one is 0, because the value does
-// not depend on what is unknown. The radius is that of Ball.Mul.
-func times(a, d ball.Ball) ball.Ball {
-	if a.Mid == 0 && a.Rad == 0 || d.Mid == 0 && d.Rad == 0 {
-		return ball.Ball{}
-	}
-	m := math.Abs(a.Mid)
-	c := float64(a.Mid * d.Mid)
-	r := float64(m*d.Rad) + float64((math.Abs(d.Mid)+d.Rad)*a.Rad) + float64(math.Abs(c)*0x1p-52)
-	return ball.Ball{Mid: c, Rad: float64(r*(1+0x1p-48)) + 0x1p-1022}
 }
 
 // reduction is a narrow value that is computed from a row of wide ones.
@@ -253,8 +215,7 @@ func (p *perturbation) newReduction(n *def.Node) *reduction {
 	count := len(p.call.d.Math.Nodes)
 	z := &reduction{node: n, isSum: n.Op == def.OpRowSum || n.Op == def.OpTotalSum, into: make([]ball.Ball, count), has: make([]bool, count)}
 	if p.varies[n.Args[0].ID] {
-		z.arg = p.newColumn(n.Args[0])
-		z.arg.keepsNarrow = true
+		z.arg = p.newColumn(n.Args[0], true)
 	}
 	return z
 }
@@ -274,23 +235,29 @@ func (z *reduction) differentiate(p *perturbation) {
 	}
 	isFound := z.arg.isFound
 	z.arg.differentiate(p)
+	var last []ball.Ball // the vector that was summed last
+	var sum ball.Ball
 	for id, isSet := range z.arg.narrow.isSet {
 		if !isSet {
 			continue
 		}
 		z.has[id] = true
 		by := z.arg.narrow.by[id]
-		if z.isSum {
-			if !isFound || !z.arg.isFixed[id] {
-				z.into[id] = ball.Ball{}.Sum(by)
+		switch {
+		case !z.isSum:
+			sum = by[z.columns[0]]
+			for _, j := range z.columns[1:] {
+				sum = sum.Hull(by[j])
 			}
+		case isFound && z.arg.isFixed[id]:
 			continue
+		case last == nil || &last[0] != &by[0]:
+			sum, last = ball.Ball{}.Sum(by), by
 		}
-		d := by[z.columns[0]]
-		for _, j := range z.columns[1:] {
-			d = d.Hull(by[j])
+		z.into[id] = sum
+		if z.arg.signs[id] < 0 {
+			z.into[id] = sum.Neg()
 		}
-		z.into[id] = d
 	}
 }
 

@@ -1,7 +1,6 @@
 package truth
 
 import (
-	"math"
 	"slices"
 
 	"tokitai/def"
@@ -25,7 +24,7 @@ func (s *Stable) encloseRows() error {
 		n := s.call.operands[o.Operand].Rows * s.call.operands[o.Operand].Cols
 		z := &stableOutput{exact: make([]ball.Ball, n), box: make([]ball.Ball, n), fixed: make([]float64, n)}
 		for kind, shape := range s.shapes {
-			if shape.n > 0 {
+			if shape.n > 0 && (sumKind(kind) == rowSums || !isPerRow(o.Value)) {
 				z.slopes[kind] = make([]float64, n)
 			}
 		}
@@ -34,7 +33,9 @@ func (s *Stable) encloseRows() error {
 		}
 		s.outputs[o.Operand] = z
 		if isPerRow(o.Value) {
-			results = append(results, p.newResult(o))
+			z := p.newResult(o)
+			z.isCopy = slices.ContainsFunc(results, func(before *result) bool { return before.of.Value == o.Value })
+			results = append(results, z)
 		}
 	}
 	late := p.newLateSums()
@@ -43,6 +44,11 @@ func (s *Stable) encloseRows() error {
 			return err
 		}
 		p.centre.row, p.box.row = row, row
+		for _, z := range results {
+			if !z.isCopy {
+				z.place(p)
+			}
+		}
 		for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
 			e.each(e.perRow)
 			for n, sum := range e.sums {
@@ -194,24 +200,36 @@ type result struct {
 	column *column  // of a wide output
 	single adjoints // of a narrow one
 	width  int
+	isCopy bool // the values are those of an output before
 }
 
 func (p *perturbation) newResult(o def.Output) *result {
 	z := &result{of: o, width: p.call.operands[o.Operand].Cols}
 	if isWide(o.Value) {
-		z.column = p.newColumn(o.Value)
+		z.column = p.newColumn(o.Value, false)
 	} else {
 		z.single = p.newAdjoints(1)
 	}
 	return z
 }
 
+// place lets the values of the current row be computed where the output has them. A value that is
+// stored twice is copied to the second output.
+func (z *result) place(p *perturbation) {
+	out := p.outputs[z.of.Operand]
+	first := p.box.row * z.width
+	p.centre.values[z.of.Value.ID].x = out.exact[first : first+z.width : first+z.width]
+	p.box.values[z.of.Value.ID].x = out.box[first : first+z.width : first+z.width]
+}
+
 // find finds the errors in the current row.
 func (z *result) find(p *perturbation) {
 	n, out := z.of.Value, p.outputs[z.of.Operand]
 	first := p.box.row * z.width
-	copy(out.exact[first:], p.centre.values[n.ID].x)
-	copy(out.box[first:], p.box.values[n.ID].x)
+	if z.isCopy {
+		copy(out.exact[first:], p.centre.values[n.ID].x)
+		copy(out.box[first:], p.box.values[n.ID].x)
+	}
 	if out.words != nil {
 		for j, word := range p.centre.values[n.Args[1].ID].i {
 			out.words[first+j] = uint32(word.one)
@@ -252,35 +270,26 @@ func (p *perturbation) start(a *adjoints, n *def.Node) {
 // to shared, if it is not nil.
 func (p *perturbation) addErrors(of *column, by *adjoints, fixed, slopes []float64, shared func(n *def.Node, of *column, by *adjoints)) {
 	for _, n := range p.noisy {
-		errors := p.errors[n.ID]
 		switch z := p.spreads[n.ID]; {
 		case shared != nil && !isPerRow(n):
 			shared(n, of, by)
 		case !isWide(n):
-			if errors[0] == 0 {
-				continue
-			}
-			for i, d := range by.at(n.ID) {
-				fixed[i] += float64((math.Abs(d.Mid) + d.Rad) * errors[0])
+			if e := p.errors[n.ID][0]; e != 0 {
+				ball.AddWeighted(fixed, by.at(n.ID), e, 1)
 			}
 		case of == nil || of.wide[n.ID] == nil:
 			if z != nil {
 				z.addTo(fixed, by, nil)
 			}
 		case z == nil:
-			for i, d := range of.wide[n.ID] {
-				fixed[i] += float64((math.Abs(d.Mid) + d.Rad) * errors[i])
-			}
+			ball.AddMagnitudes(fixed, of.wide[n.ID], p.errors[n.ID])
 		default:
 			z.addTo(fixed, by, of.wide[n.ID])
 		}
 	}
 	for _, n := range p.narrow {
-		if n.Op != def.OpRowSum {
-			continue
-		}
-		for i, d := range by.at(n.ID) {
-			slopes[i] += float64((math.Abs(d.Mid) + d.Rad) * p.sizes[n.ID][0] * (1 + 0x1p-48))
+		if n.Op == def.OpRowSum {
+			ball.AddWeighted(slopes, by.at(n.ID), p.sizes[n.ID][0], 1+0x1p-48)
 		}
 	}
 }

@@ -148,13 +148,7 @@ func (p *perturbation) mean(n *def.Node) []ball.Ball {
 		return m
 	}
 	p.meanOf[n.ID] = row
-	for j, x := range p.box.values[n.ID].x {
-		x = x.Add(centre[j])
-		m[j] = ball.Ball{Mid: x.Mid * 0.5, Rad: x.Rad*0.5 + 0x1p-1022}
-		if x == (ball.Ball{}) {
-			m[j] = x
-		}
-	}
+	ball.SetMeans(m, p.box.values[n.ID].x, centre)
 	return m
 }
 

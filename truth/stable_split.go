@@ -1,9 +1,8 @@
 package truth
 
 import (
-	"math"
-
 	"tokitai/def"
+	"tokitai/num/ball"
 )
 
 // A sum is called split if its terms are sums or differences themselves, such as x - first in
@@ -73,17 +72,33 @@ func (p *perturbation) disturbSplit(n *def.Node) {
 
 // addTermSizes adds the magnitudes of the terms of the current row to those of a sum.
 func (p *perturbation) addTermSizes(n *def.Node) {
-	parts := p.scratch[:p.box.cols]
-	clear(parts)
-	if isSplit(n) {
-		p.addParts(parts, n.Args[0])
-	}
 	sizes := p.sizes[n.ID]
-	for j, x := range p.box.values[n.Args[0].ID].x {
-		_, _, most := reach(x)
-		sizes[j&mask(sizes)] += max(most, parts[j])
+	m := mask(sizes)
+	if terms := p.box.values[n.Args[0].ID].x; isSplit(n) {
+		parts := p.scratch[:len(terms)]
+		clear(parts)
+		p.addParts(parts, n.Args[0])
+		for j, x := range terms {
+			_, _, most := reach(x)
+			if part := parts[j]; part > most || part != part {
+				most = part
+			}
+			sizes[j&m] += most
+		}
+	} else if m == 0 {
+		size := sizes[0]
+		for _, x := range terms {
+			_, _, most := reach(x)
+			size += most
+		}
+		sizes[0] = size
+	} else {
+		for j, x := range terms {
+			_, _, most := reach(x)
+			sizes[j] += most
+		}
 	}
-	grow := 1 + float64(len(parts)+1)*0x1p-52
+	grow := 1 + float64(p.box.cols+1)*0x1p-52
 	for j := range sizes {
 		sizes[j] *= grow
 	}
@@ -100,7 +115,5 @@ func (p *perturbation) addParts(to []float64, n *def.Node) {
 		}
 		return
 	}
-	for j, x := range p.box.values[n.ID].x {
-		to[j] += float64((math.Abs(x.Mid) + x.Rad) * (1 + 0x1p-48))
-	}
+	ball.AddWeighted(to, p.box.values[n.ID].x, 1+0x1p-48, 1)
 }

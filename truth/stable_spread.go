@@ -73,12 +73,18 @@ func isStep(n *def.Node) bool {
 // prepare takes the errors and derivatives of the current row.
 func (z *spread) prepare(p *perturbation) {
 	z.errors = p.errors[z.node.ID]
+	isPair := len(z.sums) == 2 && !z.isMinor
+	if isPair {
+		z.pairs.take(&z.sums[0], &z.sums[1], z.errors)
+	}
 	for i := range z.sums {
 		s := &z.sums[i]
-		s.size, s.slack = 0, 0
-		for j, d := range s.by {
-			s.size += float64(math.Abs(d.Mid) * z.errors[j])
-			s.slack += float64(d.Rad * z.errors[j])
+		if !isPair {
+			s.size, s.slack = 0, 0
+			for j, d := range s.by {
+				s.size += float64(math.Abs(d.Mid) * z.errors[j])
+				s.slack += float64(d.Rad * z.errors[j])
+			}
 		}
 		grow := 1 + float64(len(s.by)+8)*0x1p-52
 		s.size, s.slack = s.size*grow, s.slack*grow
@@ -90,9 +96,6 @@ func (z *spread) prepare(p *perturbation) {
 			o.most = max(o.most, float64((math.Abs(o.by[j].Mid)+o.by[j].Rad)*z.errors[j]))
 		}
 	}
-	if len(z.sums) == 2 && !z.isMinor {
-		z.pairs.take(z.sums[0].by, z.sums[1].by, z.errors)
-	}
 	z.tree.isBuilt = false
 	z.coarse = float64(len(z.errors)+64) * 0x1p-50
 }
@@ -101,9 +104,7 @@ func (z *spread) prepare(p *perturbation) {
 // has the direct ones, each in its own column, or is nil.
 func (z *spread) addTo(totals []float64, by *adjoints, own []ball.Ball) {
 	if !z.take(by) {
-		for i, d := range own {
-			totals[i] += float64((math.Abs(d.Mid) + d.Rad) * z.errors[i])
-		}
+		ball.AddMagnitudes(totals, own, z.errors)
 		return
 	}
 	switch {
@@ -128,19 +129,12 @@ func (z *spread) addTo(totals []float64, by *adjoints, own []ball.Ball) {
 
 // addMagnitudes adds the sums of magnitudes.
 func (z *spread) addMagnitudes(totals []float64, own []ball.Ball) {
-	for i, d := range own {
-		totals[i] += float64((math.Abs(d.Mid) + d.Rad) * z.errors[i])
-	}
-	add := func(from []ball.Ball, size float64) {
-		for i, d := range from {
-			totals[i] += float64((math.Abs(d.Mid) + d.Rad) * size)
-		}
-	}
+	ball.AddMagnitudes(totals, own, z.errors)
 	for k := range z.sums {
-		add(z.sums[k].from, z.sums[k].size+z.sums[k].slack)
+		ball.AddWeighted(totals, z.sums[k].from, z.sums[k].size+z.sums[k].slack, 1)
 	}
 	for k := range z.others {
-		add(z.others[k].from, z.others[k].most)
+		ball.AddWeighted(totals, z.others[k].from, z.others[k].most, 1)
 	}
 }
 
@@ -172,22 +166,26 @@ func (z *spread) addOne(totals []float64, own []ball.Ball) {
 // addTwo is addTo for two sums, if the other reductions cancel.
 func (z *spread) addTwo(totals []float64, own []ball.Ball) {
 	f, g := &z.sums[0], &z.sums[1]
-	for i, d := range own[:len(totals)] {
-		x, y := f.from[i], g.from[i]
+	n := len(totals)
+	xs, ys, fs, gs, errors := f.from[:n], g.from[:n], f.by[:n], g.by[:n], z.errors[:n]
+	found := z.pairs.sums(xs, ys)[:n]
+	fSize, fSlack, fAll, gSize, gSlack, gAll, coarse := f.size, f.slack, f.size+f.slack, g.size, g.slack, g.size+g.slack, z.coarse
+	for i, d := range own[:n] {
+		x, y := xs[i], ys[i]
 		m, n := math.Abs(x.Mid), math.Abs(y.Mid)
-		triangle := float64(m*f.size) + float64(n*g.size)
-		sum := z.pairs.sum(x.Mid, y.Mid)
+		triangle := float64(m*fSize) + float64(n*gSize)
+		sum := found[i]
 		if !(sum <= triangle) {
 			sum = triangle
 		}
-		total := sum + float64(triangle*z.coarse) + float64(m*f.slack) + float64(n*g.slack) + float64(x.Rad*(f.size+f.slack)) + float64(y.Rad*(g.size+g.slack))
-		sums := float64(x.Mid*f.by[i].Mid) + float64(y.Mid*g.by[i].Mid)
-		total += float64((math.Abs(d.Mid+sums) - math.Abs(sums) + d.Rad + float64(math.Abs(d.Mid)*0x1p-50)) * z.errors[i])
-		for k := range z.others {
-			if o := &z.others[k]; o.from != nil {
-				total += float64((math.Abs(o.from[i].Mid) + o.from[i].Rad) * o.most)
-			}
-		}
+		total := sum + float64(triangle*coarse) + float64(m*fSlack) + float64(n*gSlack) + float64(x.Rad*fAll) + float64(y.Rad*gAll)
+		sums := float64(x.Mid*fs[i].Mid) + float64(y.Mid*gs[i].Mid)
+		found[i] = total + float64((math.Abs(d.Mid+sums)-math.Abs(sums)+d.Rad+float64(math.Abs(d.Mid)*0x1p-50))*errors[i])
+	}
+	for k := range z.others {
+		ball.AddWeighted(found, z.others[k].from, z.others[k].most, 1)
+	}
+	for i, total := range found {
 		totals[i] += total
 	}
 }
@@ -309,7 +307,7 @@ func (z *spread) correct(i, j int, own ball.Ball, isLeftOut bool) float64 {
 	}
 	for k := range z.others {
 		if o := &z.others[k]; o.from != nil && len(o.of.columns) == 1 && o.of.columns[0] == j {
-			own = own.Add(times(o.from[i], o.by[j]))
+			own = own.Add(o.from[i].Times(o.by[j]))
 		}
 	}
 	m := math.Abs(own.Mid)
@@ -334,7 +332,7 @@ func (z *spread) at(i, j int) ball.Ball {
 	d := ball.Ball{}
 	for k := range z.sums {
 		if s := &z.sums[k]; s.from != nil {
-			d = d.Add(times(s.from[i], s.by[j]))
+			d = d.Add(s.from[i].Times(s.by[j]))
 		}
 	}
 	for k := range z.others {
@@ -342,9 +340,9 @@ func (z *spread) at(i, j int) ball.Ball {
 		switch {
 		case o.from == nil || !slices.Contains(o.of.columns, j):
 		case len(o.of.columns) == 1:
-			d = d.Add(times(o.from[i], o.by[j]))
+			d = d.Add(o.from[i].Times(o.by[j]))
 		default:
-			d = d.Add(times(times(o.from[i], o.by[j]), halfBall))
+			d = d.Add(o.from[i].Times(o.by[j]).Times(halfBall))
 		}
 	}
 	return d

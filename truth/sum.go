@@ -115,8 +115,64 @@ func (c *collector[T]) total(out []T) {
 	}
 }
 
+// block is the number of terms that are added together, because Ball.Sum of many terms is tighter.
+const block = ball.Block
+
+// newAdder returns n sums, each of which takes width terms of a row: all of it, or one. If the sums
+// are rounded, factor has the error relative to the magnitudes of their terms.
+func newAdder[T ball.Number[T]](zero T, n, width int, isRounded bool, factor float64) adder[T] {
+	if _, ok := any(zero).(ball.Ball); ok && width == 1 {
+		return any(newEachColumn(n, isRounded, factor)).(adder[T])
+	}
+	s := &runningSum[T]{sums: make([]T, n), block: max(width, block), factor: factor}
+	for j := range s.sums {
+		s.sums[j] = zero
+	}
+	s.pending = make([]T, n*s.block)
+	if isRounded {
+		s.sizes = make([]size, n)
+	}
+	return s
+}
+
+// eachColumn has sums of balls, one for each column. They add exactly, and add the rounding error
+// at the end.
+type eachColumn struct {
+	sums    *ball.Sums
+	abs     []float64 // Σ of the largest magnitudes, if the sums are rounded
+	isBelow []bool    // whether a term is below 0
+	n       int
+	factor  float64 // of their error
+}
+
+func newEachColumn(n int, isRounded bool, factor float64) *eachColumn {
+	s := &eachColumn{sums: ball.NewSums(n), factor: factor}
+	if isRounded {
+		s.abs, s.isBelow = make([]float64, n), make([]bool, n)
+	}
+	return s
+}
+
+func (s *eachColumn) add(row []ball.Ball) {
+	s.sums.Add(row)
+	if s.n++; s.abs != nil {
+		ball.AddReach(s.abs, s.isBelow, row)
+	}
+}
+
+func (s *eachColumn) total(out []ball.Ball) {
+	s.sums.Total(out)
+	for j, abs := range s.abs {
+		z := size{n: s.n, abs: abs}
+		if s.isBelow[j] {
+			z.least = -1
+		}
+		out[j] = roundedSum(out[j], z, s.factor)
+	}
+}
+
 // runningSum encloses exact sums and adds the rounding error at the end. It collects the terms
-// in blocks, because Ball.Sum of many terms at once is tighter.
+// in blocks.
 type runningSum[T ball.Number[T]] struct {
 	sums    []T
 	pending []T // block terms of the first sum, then of the second, …
@@ -126,22 +182,17 @@ type runningSum[T ball.Number[T]] struct {
 	factor  float64 // of their error
 }
 
-func newRunningSum[T ball.Number[T]](zero T, n, width int) *runningSum[T] {
-	s := &runningSum[T]{sums: make([]T, n), block: max(width, 64)}
-	for j := range s.sums {
-		s.sums[j] = zero
-	}
-	s.pending = make([]T, n*s.block)
-	return s
-}
-
 func (s *runningSum[T]) add(row []T) {
 	width := len(row) / len(s.sums)
 	if s.waiting+width > s.block {
 		s.flush()
 	}
-	for j, x := range row {
-		s.pending[j/width*s.block+s.waiting+j%width] = x
+	if width == len(row) {
+		copy(s.pending[s.waiting:], row)
+	} else {
+		for j, x := range row {
+			s.pending[j*s.block+s.waiting] = x
+		}
 	}
 	s.waiting += width
 }
@@ -169,16 +220,26 @@ func (s *runningSum[T]) total(out []T) {
 type size struct {
 	n     int
 	abs   float64 // Σ of the largest magnitudes, in float64
-	least float64 // the lowest of 0 and all terms
+	least float64 // the lowest of 0 and all terms, or any number below 0 in its place
 }
 
 func addSizes[T ball.Number[T]](z size, terms []T) size {
-	z.n += len(terms)
 	for _, x := range terms {
-		lo, hi := x.Bounds()
-		z.abs += max(-lo, hi)
-		z.least = min(z.least, lo)
+		z = z.with(x.Bounds())
 	}
+	return z
+}
+
+// with adds a term between lo and hi.
+func (z size) with(lo, hi float64) size {
+	if lo < z.least {
+		z.least = lo
+	}
+	if -lo > hi {
+		hi = -lo
+	}
+	z.abs += hi
+	z.n++
 	return z
 }
 

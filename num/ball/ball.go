@@ -229,24 +229,38 @@ func (a Ball) Scale2(n int) Ball {
 // (1-nu) of the exact ones; (n*2^-52)² instead of (n*2^-53)² covers that for
 // every n up to 2^48.
 func (a Ball) Sum(terms []Ball) Ball {
-	s, e := a.Mid, 0.0
-	abs, rad := math.Abs(a.Mid), a.Rad
+	p := a.start()
 	for i := range terms {
-		x := terms[i].Mid
-		z := s + x
-		v := z - s
-		e += (s - (z - v)) + (x - v)
-		s = z
-		abs += math.Abs(x)
-		rad += terms[i].Rad
+		p = p.plus(terms[i])
 	}
-	c := s + e
-	nu := float64(len(terms)) * 0x1p-52
-	r := rad + float64(rad*nu)
-	if abs == 0 {
+	return p.total(len(terms))
+}
+
+// partialSum is a sum under way: of midpoints, of what their additions lost, and of the magnitudes
+// of midpoints and radii.
+type partialSum struct{ sum, lost, abs, rad float64 }
+
+func (a Ball) start() partialSum { return partialSum{sum: a.Mid, abs: math.Abs(a.Mid), rad: a.Rad} }
+
+func (p partialSum) plus(x Ball) partialSum {
+	z := p.sum + x.Mid
+	v := z - p.sum
+	p.lost += (p.sum - (z - v)) + (x.Mid - v)
+	p.sum = z
+	p.abs += math.Abs(x.Mid)
+	p.rad += x.Rad
+	return p
+}
+
+// total returns the sum after n terms.
+func (p partialSum) total(n int) Ball {
+	c := p.sum + p.lost
+	nu := float64(n) * 0x1p-52
+	r := p.rad + float64(p.rad*nu)
+	if p.abs == 0 {
 		return Ball{c, float64(r * grow)}
 	}
-	return outward(c, r+float64(abs*float64(nu*nu)))
+	return outward(c, r+float64(p.abs*float64(nu*nu)))
 }
 
 // Widen adds (|Mid|+Rad)*u + eta to the radius.
@@ -318,9 +332,17 @@ func twoSum(x, y float64) (s, e float64) {
 func sumUp(x, y float64) float64 {
 	s, e := twoSum(x, y)
 	if e > 0 {
-		return math.Nextafter(s, math.Inf(1))
+		return next(s)
 	}
 	return s
+}
+
+// next returns the float64 above x, which is finite and not 0.
+func next(x float64) float64 {
+	if x > 0 {
+		return math.Float64frombits(math.Float64bits(x) + 1)
+	}
+	return math.Float64frombits(math.Float64bits(x) - 1)
 }
 
 // sumOdd returns x+y rounded to odd: if inexact, the neighbour with an odd last bit.

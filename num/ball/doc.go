@@ -22,6 +22,8 @@
 //
 // No type uses the processor's directed rounding. Reading order: this file,
 // ball.go (the arithmetic and the one lemma every float64 radius rests on),
+// vector.go (the same for vectors), slopes.go (vectors of derivatives and of perturbed steps, four
+// places at once where the processor can, slopes_amd64.s),
 // elementary.go (exponentials, logarithms and tanh in float64, with proofs), function.go
 // (functions of a Ball), wave.go (sine and cosine), erf.go, big.go, bigpoint.go,
 // bigfunc.go and bigwave.go (the same at any precision), interval.go.
