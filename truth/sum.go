@@ -135,8 +135,8 @@ func newAdder[T ball.Number[T]](zero T, n, width int, isRounded bool, factor flo
 	return s
 }
 
-// eachColumn has sums of balls, one for each column. They add exactly, and add the rounding error
-// at the end.
+// eachColumn encloses exact sums of balls, one for each column, and adds the rounding error at the
+// end.
 type eachColumn struct {
 	sums    *ball.Sums
 	abs     []float64 // Σ of the largest magnitudes, if the sums are rounded
