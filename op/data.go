@@ -93,3 +93,7 @@ func abs(x float32) float32 {
 	}
 	return x
 }
+
+// LeftPadding reports whether a column is masked in a row whose first columns are: fewer than a
+// block of a kernel that takes the row in parts, or one, or several of any size.
+func LeftPadding(r, c int) bool { return c < [...]int{130, 17, 0, 515, 34, 1030, 51, 68}[r%8] }

@@ -22,7 +22,7 @@ type Forms struct {
 }
 
 // form holds what Forms knows about one output.
-type form struct{ isOne, isZero, mayOverflow, isEither bool }
+type form struct{ isOne, isZero, isNaN, mayOverflow, isEither bool }
 
 // FindForms finds where the forms of a definition agree, for a call. It writes nothing.
 func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, params []float64) (*Forms, error) {
@@ -33,7 +33,7 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 		_, hasInfinity := Tame(d, operands)
 		zero := nature{hasInfinity: hasInfinity}.FromFloat64(0)
 		return f, sweep(k, zero, nil, func(operand, row, col int, v nature) {
-			mark(operand, row, col, form{v.isOne(), v.kinds == isZero, v.mayOverflow(), v.isEither()})
+			mark(operand, row, col, form{v.isOne(), v.kinds == isZero, v.kinds&isNaN != 0, v.mayOverflow(), v.isEither()})
 		}, func(int, int, int, set) {})
 	}
 	result := operands[2]
@@ -108,6 +108,11 @@ func (f *Forms) Agree(operand, row, col int) bool {
 // factor, and rounding errors may change the sign of another factor.
 func (f *Forms) IsEither(operand, row, col int) bool {
 	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].isEither
+}
+
+// IsNaN reports whether every form gives NaN for an output, since an input that is NaN reaches it.
+func (f *Forms) IsNaN(operand, row, col int) bool {
+	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].isNaN
 }
 
 // IsZero reports whether an output is zero in every form: if everything is multiplied out, all

@@ -84,3 +84,35 @@ func TestInfinityOfEitherSign(t *testing.T) {
 		}
 	}
 }
+
+// TestRegroupedProducts checks that the set of a product of three factors has what a kernel gives that
+// multiplies them in another order, in which two of them underflow, and not much more.
+func TestRegroupedProducts(t *testing.T) {
+	d := def.Must(def.Rowwise("test.product", func(b *def.Builder) {
+		x, y, z := b.In("x"), b.In("y"), b.In("z")
+		b.Out("p", x.Mul(y).Mul(z), def.Like("x"))
+	}))
+	x, y, z := float32(0x1.8p50), float32(0x1.6p-60), float32(0x1.2p-84)
+	operands := []num.Array{num.ArrayOf(num.F32, 1, 1, x), num.ArrayOf(num.F32, 1, 1, y), num.ArrayOf(num.F32, 1, 1, z), num.NewArray(num.F32, 1, 1)}
+	for _, isForm := range []bool{false, true} { // whose steps are in their order
+		s, err := EncloseStable(d, operands, StableOptions{CountSteps: isForm})
+		if err != nil {
+			t.Fatal(err)
+		}
+		underflowing := float32(y * z)
+		for _, test := range []struct {
+			name string
+			p    float32
+			want bool
+		}{
+			{"in order", float32(x*y) * z, true},
+			{"y and z first", underflowing * x, !isForm},
+			{"y and z first, and five units lost", (underflowing - 5*0x1p-149) * x, false},
+			{"flushed", 0, false},
+		} {
+			if got := s.Admits(3, 0, 0, 0, math.Float32bits(test.p)); got != test.want {
+				t.Errorf("%s, a declared form %v: %v is admitted: %v, want %v", test.name, isForm, test.p, got, test.want)
+			}
+		}
+	}
+}

@@ -47,7 +47,9 @@ import (
 //     y-B and y+B, rounded to binary32 and then by that word.
 //   - Absolute terms: k·2^-150·|dy/dv| for every product, quotient and fused multiply-add v, twice
 //     that for a scale node, and n·2^-150·|dy/dv| if v is a sum of n > k terms divided or multiplied
-//     by a value that is the same for all of them, since a kernel may divide the terms;
+//     by a value that is the same for all of them, since a kernel may divide the terms; for a product
+//     of three factors or more k·2^-150·|dy/dv| times the factors above 1, but for two, since a kernel
+//     may begin with these two;
 //     |dy/df|·max(k_f·2^-150, 1/MaxFloat32) for functions, because a value whose reciprocal
 //     overflows may be lost, as in x/(1+exp(-t)). If subnormals may be flushed,
 //     2^-126 takes the place of 2^-150 and of 1/MaxFloat32, and subnormal inputs may be 0. Then

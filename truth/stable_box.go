@@ -23,6 +23,7 @@ const nearOverflow = 16
 // (relative + perArgument·|argument|)·|v| + absolute. Sums have their own (shape.factor).
 type disturbance struct {
 	relative, perArgument, absolute float64
+	regrouped                       float64 // of a product of several factors, if two others underflow
 	isFlushed                       bool    // an input that is 0 if it is subnormal
 	limit                           float64 // of finite values
 }
@@ -97,6 +98,9 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 			at.relative = step
 		case def.OpMul, def.OpFMA:
 			at.relative, at.absolute = step, s.quotients(n)*lost
+			if !s.o.CountSteps && len(factorsOf(n)) > 2 { // steps are in the order of the definition
+				at.regrouped = stableFactor * lost
+			}
 		case def.OpScale:
 			at.absolute = 2 * stableFactor * lost
 		case def.OpDiv:
@@ -455,6 +459,9 @@ func (p *perturbation) step(n *def.Node) {
 	if n.Op == def.OpFMA {
 		isBeyond, _ = z.Add(out, out, x(2))
 	}
+	if p.regroup(n, out, z.Limit) {
+		isBeyond = true
+	}
 	if isBelow && isNeverNegative(n) {
 		keepAbove(out)
 		isBeyond = true
@@ -462,6 +469,55 @@ func (p *perturbation) step(n *def.Node) {
 	if isBeyond {
 		p.keepWithin(out, z.Limit)
 	}
+}
+
+// factorsOf returns the factors of a product, multiplied out.
+func factorsOf(n *def.Node) []*def.Node {
+	var list []*def.Node
+	for _, a := range n.Args[:2] {
+		if a.Op == def.OpMul {
+			list = append(list, factorsOf(a)...)
+		} else {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// regroup adds the error of a product whose factors are multiplied in another order than the
+// definition's: what underflows of two or more of them, times the others. (x-mean)·rstd·gamma may
+// begin with rstd·gamma, which is subnormal where gamma is small and the variance large. It reports
+// whether a result is beyond the limit.
+func (p *perturbation) regroup(n *def.Node, out []ball.Ball, limit float64) (isBeyond bool) {
+	lost := p.noise[n.ID].regrouped
+	if lost == 0 {
+		return false
+	}
+	factors := factorsOf(n)
+	errors := p.errors[n.ID]
+	for j := range out {
+		if out[j] == (ball.Ball{}) {
+			continue
+		}
+		// The most that others can be is the product of all that are above 1, but for two.
+		others, least, second := 1.0, math.Inf(1), math.Inf(1)
+		for _, f := range factors {
+			x := p.box.values[f.ID].x
+			at := x[min(j, len(x)-1)]
+			size := max(1, math.Abs(at.Mid)+at.Rad)
+			others *= size
+			least, second = min(least, size), min(second, max(least, size))
+		}
+		others *= (1 + 0x1p-40) / (least * second)
+		if !(others > 1+0x1p-30) {
+			continue
+		}
+		more := float64(lost * others * (1 + 0x1p-50))
+		errors[j] = float64((errors[j] + more) * (1 + 0x1p-50))
+		out[j].Rad = float64((out[j].Rad + more) * (1 + 0x1p-50))
+		isBeyond = isBeyond || !(math.Abs(out[j].Mid)+out[j].Rad <= limit)
+	}
+	return isBeyond
 }
 
 // noiseOf returns the noise of a node, which takes note of the errors.

@@ -38,7 +38,7 @@ type plan struct {
 
 var plans = [...]plan{
 	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 8, area: 128, accuracy: 0, alone: 4, checks: 1, macs: 1 << 17, factors: 1 << 13, params: 4, endurance: 40, reruns: 20},
-	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 50, drawn: 100, area: 1 << 12, accuracy: 1 << 16, alone: 24, checks: 2, macs: 1 << 21, factors: 200_000, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24}},
+	Quick:      {small: 40, edges: 33_000, others: 8193, outputs: 50_000, shapes: 3, random: 25, drawn: 100, area: 1 << 12, accuracy: 1 << 16, alone: 24, checks: 2, macs: 1 << 21, factors: 1 << 17, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24}},
 	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, alone: 100, checks: 4, macs: 1 << 26, factors: 1 << 23, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, reruns: 1000, far: []int{24, 31, 32}},
 	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, alone: 1000, checks: 8, macs: 1 << 30, factors: 1 << 27, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, reruns: 10_000, far: []int{24, 31, 32}},
 }
@@ -48,10 +48,10 @@ func (t *Target) cases(o *Options) []*Case {
 	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], seen: map[string]bool{}}
 	if d := t.Definition; o.Level == Quick && d.Kind == def.KindContraction && (d.HasAxes() || d.Accumulate) {
 		// The arithmetic of a single matrix is verified by the product without axes and old values.
-		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 80, 1
+		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 40, 1
 		l.p.area, l.p.factors = 1<<10, 1<<16
 		if d.HasAxes() && d.Accumulate { // and products with one of these verify the rest
-			l.p.random, l.p.drawn = 30, 50
+			l.p.random, l.p.drawn = 20, 50
 		}
 	}
 	l.patterns()
@@ -278,7 +278,7 @@ func (l *lister) pairs() {
 	case def.KindScatterAdd:
 		shapes = [][]int{{4200, 1, 5}, {20_001, 1, 1}, {50, 9000, 3}, {300, 40_000, 2}, {1100, 300, 40}, {9000, 3, 4}}
 	default:
-		shapes = [][]int{{260, 257}, {1030, 70}, {1100, 40}, {5, 8200}, {7, 4200}, {5, 5120}, {4, 16_400}, {1, 131_073}, {65_537, 1}}
+		shapes = [][]int{{32, 32}, {260, 257}, {1030, 70}, {1100, 40}, {5, 8200}, {7, 4200}, {5, 5120}, {4, 16_400}, {1, 131_073}, {65_537, 2}}
 	}
 	if !l.p.pairs {
 		return
@@ -417,6 +417,9 @@ func (l *lister) params() {
 			name = l.nextPattern()
 		}
 		l.add(&Case{Pattern: name, Sizes: l.shape(9, 1+7*n%40, 5), Params: n})
+		if n%3 == 2 { // a parameter of 0 against values that are no numbers
+			l.add(&Case{Pattern: "special", Sizes: l.shape(5, 33, 5), Params: n})
+		}
 	}
 }
 

@@ -177,6 +177,8 @@ func (c *class) needsLimit() bool {
 func (c *class) at(operand, row, col int) set {
 	d, y := c.v.got[operand].DType, c.v.answer[operand].Bits64(row, col)
 	switch value := float64(num.Value(d, y)); {
+	case math.IsNaN(value) && c.forms != nil && c.forms.IsNaN(operand, row, col):
+		return set{lo: y, hi: y} // even if finite values overflow besides
 	case c.isOpen(operand, row, col):
 		return set{isOpen: true}
 	case !math.IsNaN(value) && !math.IsInf(value, 0):

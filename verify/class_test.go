@@ -242,6 +242,12 @@ func TestSpecialValuesInOtherForms(t *testing.T) {
 		}, same), []string{"zeros-against-infinities"}, false},
 		{"one by one", norm.Operations[0], squares(same), general, true},
 		{"an infinite sum is NaN", norm.Operations[0], squares(clear), []string{"special-ends/R=1@8,C=9"}, false},
+		{"NaN is lost, and squares overflow", norm.Operations[0], squares(func(s float32) float32 {
+			if s != s {
+				return inf
+			}
+			return s
+		}), []string{"one-special/R=1100,C=40"}, false},
 		{"an infinite norm divides", norm.Operations[1], clip(func(n, limit float32) float32 { return limit * (1 / n) }), []string{"special", "any-bits"}, true},
 		{"an infinite norm clips nothing", norm.Operations[1], clip(func(n, limit float32) float32 {
 			if n == inf {

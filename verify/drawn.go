@@ -189,10 +189,14 @@ func (l *lister) beyond16(g *gen.Generator) int { return 1<<16 + 1 + g.Below(1<<
 // grid, where a single lost term shows.
 func (l *lister) counters() {
 	d := l.t.Definition
-	if !l.p.pairs || d.HasAxes() {
+	if !l.p.pairs {
 		return
 	}
 	g := l.drawing("counters")
+	if d.HasAxes() { // the arithmetic of a matrix is verified without axes
+		l.manyMatrices(g)
+		return
+	}
 	names := []string{l.t.patterns()[0].name}
 	for _, p := range l.t.patterns() {
 		if p.isGrid && p.counts == 0 {
@@ -231,6 +235,25 @@ func (l *lister) counters() {
 	}
 }
 
+// manyMatrices has more matrices than blocks of a grid have threads, and more than 16 bits count.
+func (l *lister) manyMatrices(g *gen.Generator) {
+	for _, n := range []int{1025 + g.Below(100), l.beyond16(g)} {
+		c := &Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(1, 1+g.Below(2), 1)}
+		isFirst := true
+		for i, s := range c.Sizes {
+			if !slices.Contains(l.matrix(), s.Letter) {
+				if c.Sizes[i].N = 1; isFirst {
+					c.Sizes[i].N, isFirst = n, false
+				}
+			}
+		}
+		if l.t.Definition.Accumulate && n > 1<<16 {
+			continue // as without old values
+		}
+		l.add(c)
+	}
+}
+
 // The widths of well-known models, their vocabularies, and lengths of sequences.
 var (
 	hidden       = []int{768, 1024, 2048, 3072, 4096, 5120, 8192, 11008, 14336}
@@ -262,6 +285,7 @@ func (l *lister) models() {
 			add(1, h, others)
 			add(1, others, h)
 		}
+		add(1, 4096, 128)             // a token of a decoder, by a whole tile
 		for _, n := range sequences { // attention, of heads of 64 columns
 			add(min(n, fits(room, 64*n)), 64, n)
 			add(min(n, fits(room, 64*n)), n, 64)

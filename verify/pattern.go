@@ -448,6 +448,9 @@ func (t *Target) params(c *Case) []float64 {
 		fraction := float64(g.Uniform(0, 1))
 		choices := [...]float64{usual[i], usual[i], usual[i] * (0.5 + fraction), -usual[i], fraction, 1 - fraction*0x1p-6, 1, 0, 1e-40, 3e7 * (1 + fraction), -fraction}
 		varied[i] = p.Nearest(choices[g.Below(len(choices))], usual[i])
+		if math.Abs(varied[i]) < 0x1p-126 && t.Lowering.Declares.Flushes() {
+			varied[i] = p.Nearest(0, usual[i]) // as the kernel takes it, or as usual if it may not be 0
+		}
 	}
 	return varied
 }

@@ -28,7 +28,7 @@ var patterns = []op.Pattern{
 	pattern("constant-rows", 1, func(_ *gen.Generator, r, _ int) float32 { return gen.Seeded(uint64(r)).Normal() }, nil),
 	pattern("ascending", 1, func(_ *gen.Generator, _, c int) float32 { return 0x1p-6 * float32(c) }, nil),
 	pattern("causal-mask", 1, masked(func(r, c int) bool { return c > r }), nil),
-	pattern("left-padded", 1, masked(func(r, c int) bool { return c < 17*(r%5) }), nil), // the maximum is -Inf for a while
+	pattern("left-padded", 1, masked(op.LeftPadding), nil), // the maximum is -Inf for a while
 	pattern("far-above-zero", 1, op.Around(1000), nil),
 	pattern("far-below-zero", 1, op.FarBelow, nil),
 	{

@@ -116,18 +116,26 @@ var forwardRanges = []op.Range{{
 	Between: func(c *bound.Call) func(r, col int) (lo, hi float64) {
 		x, gamma, beta := c.Matrix("x"), op.InputOf(c, "gamma"), op.InputOf(c, "beta")
 		most := math.Sqrt(float64(x.Cols - 1))
-		rows := op.ByRow(func(row int) float64 {
-			m := momentsOf(x.Row(row), c.Param("eps"))
-			largest := 0.0
-			for _, v := range x.Row(row) {
-				largest = max(largest, math.Abs(v))
+		type row struct{ largest, rstd, most float64 } // of |x|; of |x-mean|*rstd
+		rows := op.ByRow(func(r int) row {
+			m := momentsOf(x.Row(r), c.Param("eps"))
+			z := row{rstd: m.rstd, most: math.Inf(1)}
+			for _, v := range x.Row(r) {
+				z.largest = max(z.largest, math.Abs(v))
 			}
 			// x - mean is off by the errors of the mean, or of x*rstd - mean*rstd, and the
-			// deviation by at most as much.
-			return most + 8*bound.Gamma(x.Cols+8)*(1+most)*(1+largest*m.rstd)
+			// deviation by at most as much. What underflows is lost besides: of the mean and of
+			// x - mean, and of every square, which makes the variance less and rstd larger.
+			lost := 0x1p-149 * float64(x.Cols+8)
+			if variance := lost * (m.rstd*m.rstd + 2*m.rstd); variance <= 0.5 { // relative to variance + eps
+				z.most = (most+8*bound.Gamma(x.Cols+8)*(1+most)*(1+z.largest*m.rstd))*(1+variance) + 2*lost*m.rstd
+			}
+			return z
 		})
 		return func(r, col int) (lo, hi float64) {
-			size := rows(r)*math.Abs(gamma(r, col)) + 4*bound.U*math.Abs(beta(r, col)) + 0x1p-126
+			z := rows(r)
+			size := z.most*math.Abs(gamma(r, col)) + 4*bound.U*math.Abs(beta(r, col)) + 0x1p-126
+			size += 0x1p-147 * (2*z.largest + z.rstd) // gamma*rstd, or gamma*(x-mean), may underflow
 			if !(size <= math.MaxFloat32) {
 				return math.Inf(-1), math.Inf(1)
 			}

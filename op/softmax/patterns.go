@@ -16,7 +16,7 @@ var forwardPatterns = []op.Pattern{
 	pattern(ForwardDefinition, "exp-underflow", all("x", underflow)),
 	pattern(ForwardDefinition, "causal-mask", all("x", masked(func(r, c int) bool { return c > r }))),
 	pattern(ForwardDefinition, "masked-rows", all("x", masked(func(r, c int) bool { return r%3 == 1 || c%8 != r%8 }))),
-	pattern(ForwardDefinition, "left-padded", all("x", masked(func(r, c int) bool { return c < 17*(r%5) }))), // the maximum is -Inf for a while
+	pattern(ForwardDefinition, "left-padded", all("x", masked(op.LeftPadding))), // the maximum is -Inf for a while
 	// Every difference to the maximum is new: an online softmax rescales at every element.
 	pattern(ForwardDefinition, "ascending", all("x", func(_ *gen.Generator, _, c int) float32 { return 0x1p-6 * float32(c) })),
 	pattern(ForwardDefinition, "descending", all("x", func(_ *gen.Generator, _, c int) float32 { return -0x1p-6 * float32(c) })),

@@ -107,7 +107,8 @@ pattern in 2^32 that no case has, one that is right for more calls than a verifi
 being verified: from the time of day, the name of the process, or a file. Axes beyond 2^16 elements are met from level quick on,
 calls with more than 2^17 results and offsets beyond 2^31 from level full on, calls with more than 2^24 results, but for those of
 shapes that the user names, at level exhaustive alone. It cannot see inside a set of admissible values: an error that honest arithmetic could make is not an
-error. So under "stable" a result on a tie may be rounded either way unless it lies on a grid; where finite inputs overflow or
+error. So under "stable" one term that is lost of more than 2^14 in a row's sum, in softmax, cross-entropy or LayerNorm in f32, is inside of the set;
+a result on a tie may be rounded either way unless it lies on a grid; where finite inputs overflow or
 leave the domain of a function, such as 0/0, every result is admissible, the largest number instead of an infinity too; and what a
 usual form gives is admissible, such as zero for a GELU below -10.06, where x/(1 + exp(-t)) overflows. These kernels are wrong, and
 are accepted:
