@@ -285,7 +285,9 @@ func (l *lister) models() {
 			add(1, h, others)
 			add(1, others, h)
 		}
-		add(1, 4096, 128)             // a token of a decoder, by a whole tile
+		if l.p.pairs && !d.HasAxes() && !d.Accumulate { // a token of a decoder, by whole tiles of columns
+			l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(1, 4096, 128)})
+		}
 		for _, n := range sequences { // attention, of heads of 64 columns
 			add(min(n, fits(room, 64*n)), 64, n)
 			add(min(n, fits(room, 64*n)), n, 64)
