@@ -12,6 +12,7 @@ import (
 
 	"tokitai/evidence"
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 )
 
 // noting is a tokitai that knows one device, and notes how it is called. notingTest is in
@@ -31,8 +32,12 @@ echo "test level $TOKITAI_LEVEL on $TOKITAI_DEVICE requires $TOKITAI_REQUIRE" >>
 
 // TestRunTests starts scripts/run-tests in a bundle whose programs note how they are called.
 func TestRunTests(t *testing.T) {
-	if _, err := exec.LookPath("bash"); err != nil || runtime.GOOS == "windows" {
-		t.Skipf("needs bash: %v", err)
+	if runtime.GOOS == "windows" {
+		t.Skip("the script is for Linux")
+	}
+	bash, tar := tool.Need(t, "bash"), tool.Need(t, "tar")
+	for _, name := range []string{"sh", "gzip", "sed", "grep"} { // what the script uses besides
+		tool.Need(t, name)
 	}
 	bundle := t.TempDir()
 	write := func(name, text string) {
@@ -65,7 +70,7 @@ func TestRunTests(t *testing.T) {
 		{only: "none", exit: 1, said: []string{"no GPU that can be used:\n    tokitai doctor: no device like this\n    tokitai doctor: no device like this\n"}},
 	} {
 		folder := t.TempDir()
-		command := exec.Command("bash", filepath.Join(bundle, "run-tests"), filepath.Join(folder, "results"))
+		command := exec.Command(bash, filepath.Join(bundle, "run-tests"), filepath.Join(folder, "results"))
 		command.Env = append(os.Environ(), append(c.settings, "NOTES="+filepath.Join(folder, "notes"), "ONLY="+c.only)...)
 		out, _ := command.CombinedOutput()
 		if command.ProcessState.ExitCode() != c.exit {
@@ -85,7 +90,7 @@ func TestRunTests(t *testing.T) {
 		if c.exit != 0 {
 			continue
 		}
-		list, err := exec.Command("tar", "tzf", filepath.Join(folder, "results.tar.gz")).Output()
+		list, err := exec.Command(tar, "tzf", filepath.Join(folder, "results.tar.gz")).Output()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,15 +13,14 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 	"tokitai/num"
 )
 
 // TestProveModels lets Coq compute with the models in the proofs, and compares them with the code:
 // a theorem is about what runs only if its model is.
 func TestProveModels(t *testing.T) {
-	if _, err := exec.LookPath("coqc"); err != nil {
-		t.Skip("Coq is not installed")
-	}
+	tool.Need(t, "coqc")
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	cases := map[string][]string{"MMA": tinySteps()}

@@ -10,13 +10,12 @@ import (
 	"testing"
 
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 )
 
 // TestProve breaks the proofs in a copy, and sees scripts/prove fail.
 func TestProve(t *testing.T) {
-	if _, err := exec.LookPath("coqc"); err != nil {
-		t.Skip("Coq is not installed")
-	}
+	tool.Need(t, "coqc")
 	t.Parallel()
 	for i, test := range []struct {
 		name, file, old, new string
@@ -57,10 +56,7 @@ func TestProve(t *testing.T) {
 // TestProveWithoutProver: scripts/prove says what is missing.
 func TestProveWithoutProver(t *testing.T) {
 	t.Parallel()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("bash is not installed")
-	}
+	bash := tool.Need(t, "bash")
 	for _, test := range []struct{ name, coqc, want string }{
 		{"none", "", "there is no coqc: install coq"},
 		{"old", "#!" + bash + "\necho 8.9.0 4.05.0\n", "coqc is 8.9.0, want 8.16 or later"},
@@ -68,11 +64,7 @@ func TestProveWithoutProver(t *testing.T) {
 		folder := copyOfProofs(t)
 		programs := t.TempDir() // with what the script uses, and no other prover
 		for _, name := range []string{"bash", "env", "dirname", "make", "cut", "sort", "head", "sed", "cat"} {
-			path, err := exec.LookPath(name)
-			if err != nil {
-				t.Skipf("%s is not installed", name)
-			}
-			if err := os.Symlink(path, filepath.Join(programs, name)); err != nil {
+			if err := os.Symlink(tool.Need(t, name), filepath.Join(programs, name)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tokitai/internal/tool"
 )
 
 // TestDigest: the digest is the one that a script computes, and follows every part.
@@ -30,11 +32,10 @@ func TestDigest(t *testing.T) {
 
 // TestDigestByScript runs the command of the package comment.
 func TestDigestByScript(t *testing.T) {
-	if _, err := exec.LookPath("jq"); err != nil {
-		t.Skip("there is no jq")
-	}
+	shell := tool.Need(t, "sh")
+	tool.Need(t, "jq")
 	r := samples()["accepted"]
-	script := exec.Command("sh", "-c", `jq -r '.case_list[] | "\(.name) \(.inputs_sha256) \(.outputs_sha256)"' | sha256sum`)
+	script := exec.Command(shell, "-c", `jq -r '.case_list[] | "\(.name) \(.inputs_sha256) \(.outputs_sha256)"' | sha256sum`)
 	script.Stdin = bytes.NewReader(mustJSON(t, r))
 	out, err := script.CombinedOutput()
 	if got, _, _ := strings.Cut(string(out), " "); err != nil || got != r.DigestSHA256 {

@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"tokitai/evidence"
+	"tokitai/internal/tool"
 	"tokitai/verify"
 )
 
 // built compiles a file of testdata/library to a shared library.
 func built(t *testing.T, compiler, file string, flags ...string) string {
 	t.Helper()
-	if _, err := exec.LookPath(compiler); err != nil {
-		t.Skipf("%s is not installed: %v", compiler, err)
-	}
+	compiler = tool.Need(t, compiler)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "tokitai.h"), []byte(LibraryHeader), 0o666); err != nil {
 		t.Fatal(err)

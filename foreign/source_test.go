@@ -17,6 +17,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/foreign"
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -57,7 +58,7 @@ func simulatorFor(path string) string {
 func openTestdata(t *testing.T, path string) judged {
 	t.Helper()
 	if _, err := compile.OpenHost(); err != nil {
-		t.Skip(err)
+		tool.Missing(t, "g++", err)
 	}
 	return openOn(t, path, simulatorFor(path), openSim)
 }
@@ -164,7 +165,7 @@ func TestWrongSources(t *testing.T) {
 func TestSourceErrors(t *testing.T) {
 	t.Parallel()
 	if _, err := compile.OpenHost(); err != nil {
-		t.Skip(err)
+		tool.Missing(t, "g++", err)
 	}
 	const right = "template <class T> __global__ void k(const T* x, T* y, int C) {}\n"
 	testSourceErrors(t, "cuda", "sim", openSim, []sourceError{
@@ -228,7 +229,7 @@ func testSourceErrors(t *testing.T, language, device string, open func(string) (
 func TestFormatsTaken(t *testing.T) {
 	t.Parallel()
 	if _, err := compile.OpenHost(); err != nil {
-		t.Skip(err)
+		tool.Missing(t, "g++", err)
 	}
 	path := filepath.Join(t.TempDir(), "kernel.cu")
 	if err := os.WriteFile(path, []byte("__global__ void k(const float* x, float* y) {}\n"), 0o600); err != nil {

@@ -23,6 +23,7 @@ import (
 	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/internal/tool"
 	"tokitai/kernelserver/shm"
 	"tokitai/num"
 	"tokitai/op/softmax"
@@ -210,6 +211,7 @@ func TestPipes(t *testing.T) {
 
 // A device that is no CPU has its memory in the process.
 func TestSimulator(t *testing.T) {
+	tool.Need(t, "g++", "clang++")
 	p, err := NewPool(Options{Log: quiet})
 	if err != nil {
 		t.Fatal(err)

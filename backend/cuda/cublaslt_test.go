@@ -19,6 +19,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/internal/dl"
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/op/gemm"
@@ -31,7 +32,7 @@ import (
 func openHost(t *testing.T) *gpu.Device {
 	t.Helper()
 	if _, err := compile.OpenHost(); err != nil {
-		t.Skipf("needs a C++ compiler: %v", err)
+		tool.Missing(t, "g++", err)
 	}
 	real, err := sim.Table(sim.Width)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 	"tokitai/num"
 	"tokitai/op/gemm"
 	"tokitai/tensor"
@@ -106,10 +106,8 @@ func TestUnknownArchitecture(t *testing.T) {
 // TestOtherModel: tensor cores that follow another model than the one declared do not give the
 // known answers, and their lowerings are inadmissible, also where they would have been bounded.
 func TestOtherModel(t *testing.T) {
-	compiler, err := exec.LookPath(cmp.Or(os.Getenv("TOKITAI_CXX"), "g++"))
-	if err != nil {
-		t.Skip("needs g++")
-	}
+	compiler := tool.Need(t, cmp.Or(os.Getenv("TOKITAI_CXX"), "g++"))
+	tool.Need(t, "sh")
 	planted := filepath.Join(t.TempDir(), "g++")
 	if err := os.WriteFile(planted, []byte("#!/bin/sh\nexec "+compiler+" -DTOKITAI_MMA_STEP=8 -DTOKITAI_MMA_BITS=24 \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)

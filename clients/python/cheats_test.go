@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 )
 
 // TestForeign has kernels judged that cheat (cheats), and runs what docs/foreign.md says of
@@ -18,7 +19,7 @@ func TestForeign(t *testing.T) {
 	t.Run("plain", func(t *testing.T) { unittest(t, program, interpreter, "test_cheats.Plain", "test_foreign.Document") })
 	t.Run("torch", func(t *testing.T) {
 		if err := exec.Command(interpreter, "-c", "import torch").Run(); err != nil {
-			t.Skipf("%s has no torch: kernels that cheat with it, and the reproductions in docs/foreign.md, are not tested", interpreter)
+			tool.Missing(t, "torch", interpreter+" cannot import it: kernels that cheat with it, and the reproductions in docs/foreign.md, are not tested")
 		}
 		unittest(t, program, interpreter, "test_cheats.Torch", "test_foreign.Torch", "test_autograd.Torch")
 	})

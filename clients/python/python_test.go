@@ -3,6 +3,7 @@ package python_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	_ "tokitai/kernelserver/serve" // a change of what the program serves runs these tests again
 
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 )
 
 // python finds an interpreter that the client runs on.
@@ -21,12 +23,9 @@ func python(t *testing.T) string {
 	if runtime.GOOS != "linux" {
 		t.Skipf("%s: the tests use sealed shared memory, which Linux has", runtime.GOOS)
 	}
-	path, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no python3 on PATH: the Python client is not tested")
-	}
+	path := tool.Need(t, "python3")
 	if out, err := exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 9))").CombinedOutput(); err != nil {
-		t.Skipf("%s is older than 3.9: the Python client is not tested %s", path, out)
+		tool.Missing(t, "python3", fmt.Sprintf("%s is older than 3.9 %s", path, out))
 	}
 	return path
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tokitai/evidence"
+	"tokitai/internal/tool"
 )
 
 // batch runs check --batch in a process, since it starts itself, and returns its results by
@@ -74,7 +75,7 @@ func judged(t *testing.T, results map[string]batchResult, want map[string][2]str
 
 func TestCheckBatchOfLibraries(t *testing.T) {
 	t.Parallel()
-	needs(t, "gcc")
+	gcc := tool.Need(t, "gcc")
 	folder, sources := t.TempDir(), t.TempDir()
 	code, header, stderr := program(t.Context(), "check", "--emit", "header")
 	if code != exitOK {
@@ -93,7 +94,7 @@ func TestCheckBatchOfLibraries(t *testing.T) {
 	} {
 		source := filepath.Join(sources, name+".c")
 		write(t, source, strings.Replace(string(text), change[0], change[1], 1))
-		if out, err := exec.Command("gcc", "-O2", "-shared", "-fPIC", "-I", sources, "-o", filepath.Join(folder, name+".so"), source, "-lm").CombinedOutput(); err != nil {
+		if out, err := exec.Command(gcc, "-O2", "-shared", "-fPIC", "-I", sources, "-o", filepath.Join(folder, name+".so"), source, "-lm").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
@@ -118,7 +119,7 @@ func TestCheckBatchOfLibraries(t *testing.T) {
 
 func TestCheckBatchOfSources(t *testing.T) {
 	t.Parallel()
-	needs(t, "g++")
+	tool.Need(t, "g++")
 	folder := t.TempDir()
 	text, err := os.ReadFile("../../foreign/testdata/wrong/lost_tail.hip")
 	if err != nil {

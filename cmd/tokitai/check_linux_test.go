@@ -9,14 +9,8 @@ import (
 	"testing"
 
 	"tokitai/evidence"
+	"tokitai/internal/tool"
 )
-
-func needs(t *testing.T, program string) {
-	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		t.Skipf("%s is not installed: %v", program, err)
-	}
-}
 
 // The kernels in example/kernel are right, and a variant of each that loses the last term of a
 // sum is found.
@@ -33,7 +27,7 @@ func TestCheckExamples(t *testing.T) {
 			build: []string{"gcc", "-O2", "-shared", "-fPIC", "-o", "libsoftmax.so", "softmax.c", "-lm"}, command: []string{"--library", "./libsoftmax.so", "--symbol", "softmax"}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			needs(t, c.needs)
+			tool.Need(t, c.needs)
 			t.Chdir(t.TempDir())
 			for _, isWrong := range []bool{false, true} {
 				if isWrong {
@@ -90,7 +84,7 @@ func TestCheckLibraryErrors(t *testing.T) {
 
 // A replay repeats the failure: the seed, drawn anew for each run, is part of it.
 func TestCheckReplay(t *testing.T) {
-	needs(t, "python3")
+	tool.Need(t, "python3")
 	t.Chdir(t.TempDir())
 	copyExample(t, "softmax.py", "p / total", "p / total if len(row) != 7 else 0.0")
 	check := func() (*evidence.Report, string) {
@@ -126,7 +120,7 @@ func TestCheckReplay(t *testing.T) {
 // A group is asked for by the names of its definitions; what the kernel does not have is left
 // out.
 func TestCheckGroup(t *testing.T) {
-	needs(t, "python3")
+	tool.Need(t, "python3")
 	t.Chdir(t.TempDir())
 	copyExample(t, "softmax.py")
 	code, stdout, stderr := program(t.Context(), "check", "softmax", "--dtype", "f32", "--level", "smoke", "--exec", "./softmax.py", "--json")

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tokitai/internal/tool"
 )
 
 // started is the program as a process of its own.
@@ -104,9 +106,7 @@ func TestInterrupt(t *testing.T) {
 
 // Compilers are ended with the program, and what they have made is removed.
 func TestInterruptCompiling(t *testing.T) {
-	if _, err := exec.LookPath("g++"); err != nil {
-		t.Skip("the simulator needs g++")
-	}
+	tool.Need(t, "g++")
 	t.Parallel()
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		p := startProgram(t, "doctor", "--device", "sim")

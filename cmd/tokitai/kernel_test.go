@@ -7,15 +7,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"tokitai/internal/tool"
 )
 
 // The examples of docs/kernel-processes.md: what a shell prints for each line after "$ ". A
 // value of ... is any.
 func TestKernelDocument(t *testing.T) {
-	shell, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("no shell")
-	}
+	shell := tool.Need(t, "sh")
 	text, err := os.ReadFile("../../docs/kernel-processes.md")
 	if err != nil {
 		t.Fatal(err)

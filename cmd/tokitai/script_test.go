@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,9 @@ func TestMain(m *testing.M) {
 // TestScript runs testdata/script. Beside the usual commands there are:
 //
 //	exits CODE command...     run a command that ends with that exit code
+//	into FILE CODE command... run it with standard output going to a file that exists
+//	capture NAME REGEXP       set a variable to the first group of REGEXP in standard output
+//	matches PATTERN           a file's name matches the pattern
 //	tensors FILE TENSOR...    write a safetensors file; see parseTensor and foreignTensor
 //	array FILE TENSOR         write a .npy file, whatever the tensor's name
 //	show FILE                 print metadata and values of a safetensors or .npy file
@@ -60,7 +64,7 @@ func TestScript(t *testing.T) {
 			return testlevel.Current() == testlevel.Smoke, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "tensors": writeTensors, "array": writeArray, "show": showTensors,
+			"exits": exits, "into": into, "capture": capture, "matches": matches, "tensors": writeTensors, "array": writeArray, "show": showTensors,
 		},
 	})
 }
@@ -78,6 +82,40 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if neg || got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func into(ts *testscript.TestScript, neg bool, args []string) {
+	out, err := os.OpenFile(ts.MkAbs(args[0]), os.O_WRONLY, 0)
+	ts.Check(err)
+	defer out.Close()
+	// testscript has put the program on this process's PATH.
+	command := exec.Command(args[2], args[3:]...)
+	command.Dir, command.Stdout, command.Stderr = ts.MkAbs("."), out, ts.Stderr()
+	command.Env = append(os.Environ(), "TMPDIR="+ts.Getenv("TMPDIR"), "HOME="+ts.Getenv("HOME"))
+	if err := command.Run(); command.ProcessState == nil {
+		ts.Check(err)
+	}
+	if got := strconv.Itoa(command.ProcessState.ExitCode()); neg || got != args[1] {
+		ts.Fatalf("exit code %s, want %s", got, args[1])
+	}
+}
+
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	pattern, err := regexp.Compile(args[1])
+	ts.Check(err)
+	found := pattern.FindStringSubmatch(ts.ReadFile("stdout"))
+	if neg || len(found) != 2 {
+		ts.Fatalf("standard output has no %s with one group", args[1])
+	}
+	ts.Setenv(args[0], found[1])
+}
+
+func matches(ts *testscript.TestScript, neg bool, args []string) {
+	found, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if (len(found) != 0) == neg {
+		ts.Fatalf("%s matches %v", args[0], found)
 	}
 }
 

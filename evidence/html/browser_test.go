@@ -15,19 +15,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tokitai/internal/tool"
 )
 
 // browser returns a Chromium that runs without a screen. Where there is none the test is
 // skipped: it takes hundreds of megabytes.
 func browser(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("there is no Chromium")
-	return ""
+	return tool.Need(t, "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 }
 
 // browse opens a page and returns what the browser prints.

@@ -36,6 +36,7 @@ type ban struct {
 var rooms = []room{
 	{path: "internal/alone"},
 	{path: "internal/testlevel"},
+	{path: "internal/tool"},
 	{path: "internal/nearest"},
 	{path: "num"},
 	{path: "internal/tensorcore", only: &claim{[]string{"num"}, "what is compared with an answer must not make it"}},

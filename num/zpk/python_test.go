@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 	"tokitai/num/zpk"
 )
 
@@ -36,10 +37,7 @@ type question struct {
 // TestAgainstPython compares every operation with Python's integers, which compute it in another
 // way: in words up to 2^63, and in math/big up to there and beyond.
 func TestAgainstPython(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not installed: zpk is not compared with Python's integers")
-	}
+	python := tool.Need(t, "python3")
 	random := rand.New(rand.NewPCG(7, 8))
 	rounds := testlevel.Pick(8, 60, 600)
 	var list []*question

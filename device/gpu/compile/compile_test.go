@@ -11,6 +11,7 @@ import (
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/gputest"
 	"tokitai/internal/dl"
+	"tokitai/internal/tool"
 )
 
 // TestMain keeps the user's own cache out of the tests.
@@ -100,7 +101,7 @@ func host(t testing.TB) *compile.Host {
 	t.Helper()
 	h, err := compile.OpenHost()
 	if err != nil {
-		t.Skipf("needs a C++ compiler: %v", err)
+		tool.Missing(t, "g++", err)
 	}
 	return h
 }

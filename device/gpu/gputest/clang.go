@@ -1,10 +1,10 @@
 package gputest
 
 import (
-	"os/exec"
 	"testing"
 
 	"tokitai/device/gpu/compile"
+	"tokitai/internal/tool"
 )
 
 // NeedsClang opens the compiler for AMD GPUs. TOKITAI_REQUIRE lists it as clang.
@@ -12,18 +12,7 @@ func NeedsClang(t testing.TB) *compile.Clang {
 	t.Helper()
 	c, err := compile.OpenClang()
 	if err != nil {
-		missing(t, "clang", err)
+		tool.Missing(t, "clang", err)
 	}
 	return c
-}
-
-// NeedsLLVM returns the path of a tool of LLVM, such as llvm-objdump-22. TOKITAI_REQUIRE lists
-// the tools as llvm.
-func NeedsLLVM(t testing.TB, tool string) string {
-	t.Helper()
-	path, err := exec.LookPath(tool)
-	if err != nil {
-		missing(t, "llvm", err)
-	}
-	return path
 }

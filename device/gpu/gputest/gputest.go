@@ -1,15 +1,12 @@
 // Package gputest opens the devices and compilers that tests of GPU code need. If one is
 // missing, the test is skipped; if the environment variable TOKITAI_REQUIRE lists it
-// (cuda, hip, nvrtc, clang, llvm, sim, separated by commas), the test fails, so that a green run
-// cannot mean that nothing ran. Tests that run on any GPU use the one that
+// (cuda, hip, nvrtc, clang, sim), the test fails. Tests that run on any GPU use the one that
 // TOKITAI_DEVICE names.
 package gputest
 
 import (
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"tokitai/device"
@@ -20,20 +17,8 @@ import (
 	"tokitai/device/gpu/driver"
 	"tokitai/device/gpu/hip"
 	"tokitai/device/gpu/sim"
+	"tokitai/internal/tool"
 )
-
-func isRequired(what string) bool {
-	return slices.Contains(strings.Split(os.Getenv("TOKITAI_REQUIRE"), ","), what)
-}
-
-// missing skips the test, or fails it if TOKITAI_REQUIRE lists what is missing.
-func missing(t testing.TB, what string, err error) {
-	t.Helper()
-	if isRequired(what) {
-		t.Fatalf("TOKITAI_REQUIRE lists %s: %v", what, err)
-	}
-	t.Skipf("needs %s: %v", what, err)
-}
 
 // NeedsCUDA opens the first NVIDIA GPU for the duration of the test.
 func NeedsCUDA(t testing.TB) *gpu.Device { return needs(t, "cuda", "") }
@@ -57,10 +42,10 @@ func Chosen() string {
 	if name := os.Getenv("TOKITAI_DEVICE"); name != "" {
 		return name
 	}
-	if isRequired("cuda") {
+	if tool.IsRequired("cuda") {
 		return "cuda:0"
 	}
-	if isRequired("hip") {
+	if tool.IsRequired("hip") {
 		return "hip:0"
 	}
 	return "sim"
@@ -78,7 +63,7 @@ func NeedsWith(t testing.TB, table *driver.Table, index int, o gpu.Options) *gpu
 	t.Helper()
 	d, err := gpu.Open(table, index, o)
 	if err != nil {
-		missing(t, table.Kind, err)
+		tool.Missing(t, table.Kind, err)
 	}
 	t.Cleanup(func() { d.Close() })
 	return d
@@ -123,7 +108,7 @@ func needsDriver(t testing.TB, kind, id string) (table *driver.Table, index int)
 		t.Fatalf("%s:%s: %v", kind, id, wrong)
 	}
 	if err != nil {
-		missing(t, kind, err)
+		tool.Missing(t, kind, err)
 	}
 	return table, index
 }
@@ -139,7 +124,7 @@ func NeedsNVRTC(t testing.TB) *compile.NVRTC {
 	t.Helper()
 	c, err := compile.OpenNVRTC(0)
 	if err != nil {
-		missing(t, "nvrtc", err)
+		tool.Missing(t, "nvrtc", err)
 	}
 	return c
 }

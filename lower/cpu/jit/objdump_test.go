@@ -14,6 +14,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 	"tokitai/lower/cpu/machine"
 	"tokitai/op/all"
 )
@@ -144,9 +145,9 @@ func TestDisassembly(t *testing.T) {
 	for _, set := range []machine.Set{machine.AVX512, machine.AVX2, machine.NEON} {
 		t.Run(set.String(), func(t *testing.T) {
 			d := disassemblers[set]
-			tool := d.path()
-			if tool == "" {
-				t.Skipf("no objdump for %s is installed", d.known)
+			objdump := d.path()
+			if objdump == "" {
+				tool.Missing(t, d.tools[0], "there is none for "+d.known)
 			}
 			instructions := 0
 			for i, definition := range rowwise() {
@@ -161,7 +162,7 @@ func TestDisassembly(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						instructions += compareListing(t, fmt.Sprintf("%s %v %v", definition.Name, dtypes, class), target.listing(), d.disassembled(t, tool, code), set)
+						instructions += compareListing(t, fmt.Sprintf("%s %v %v", definition.Name, dtypes, class), target.listing(), d.disassembled(t, objdump, code), set)
 						if !strings.Contains(p.String(), target.listing()) {
 							t.Errorf("%s: two listings differ", definition.Name)
 						}

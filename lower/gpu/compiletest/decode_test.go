@@ -15,13 +15,14 @@ import (
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/gputest"
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 )
 
 // TestDecoded decodes the code of AMD kernels as the emulator does, and compares it with
 // llvm-objdump instruction by instruction.
 func TestDecoded(t *testing.T) {
 	c := gputest.NeedsClang(t)
-	objdump := gputest.NeedsLLVM(t, "llvm-objdump-22")
+	objdump := tool.Need(t, "llvm-objdump-22")
 	oneIn := map[string]int{"gfx942": testlevel.Pick(24, 1), "gfx1100": testlevel.Pick(30, 8, 1)}
 	if testlevel.Current() >= testlevel.Full {
 		oneIn["gfx90a"], oneIn["gfx1151"] = 8, 8

@@ -1,6 +1,7 @@
 package compiletest
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/gputest"
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 	"tokitai/lower/gpu"
 	"tokitai/num"
 	"tokitai/op/gemm"
@@ -96,14 +98,7 @@ func TestRingInstructions(t *testing.T) {
 // nvdisasm finds NVIDIA's disassembler: TOKITAI_NVDISASM, or on the path.
 func nvdisasm(t testing.TB) string {
 	t.Helper()
-	disassembler := os.Getenv("TOKITAI_NVDISASM")
-	if disassembler == "" {
-		disassembler = "nvdisasm"
-	}
-	if _, err := exec.LookPath(disassembler); err != nil {
-		t.Skipf("needs nvdisasm, which TOKITAI_NVDISASM can name: %v", err)
-	}
-	return disassembler
+	return tool.Need(t, cmp.Or(os.Getenv("TOKITAI_NVDISASM"), "nvdisasm"))
 }
 
 // disassemble compiles a source and returns its assembly.

@@ -6,28 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
 )
-
-// needsLLVM does what gputest.NeedsLLVM does, which uses this package.
-func needsLLVM(t testing.TB, tool string) string {
-	t.Helper()
-	path, err := exec.LookPath(tool)
-	switch {
-	case err == nil:
-		return path
-	case slices.Contains(strings.Split(os.Getenv("TOKITAI_REQUIRE"), ","), "llvm"):
-		t.Fatalf("TOKITAI_REQUIRE lists llvm: %v", err)
-	}
-	t.Skipf("needs llvm: %v", err)
-	return ""
-}
 
 // disassembly is what LLVM says of one instruction.
 type disassembly struct {
@@ -107,7 +93,7 @@ func disassemblePart(t *testing.T, mc, arch string, list [][]uint32) []disassemb
 // disassemble them to the same text and length, unless it says that there is no such
 // instruction.
 func TestRandomAgainstLLVM(t *testing.T) {
-	mc := needsLLVM(t, "llvm-mc-22")
+	mc := tool.Need(t, "llvm-mc-22")
 	each := testlevel.Pick(4, 24, 400)
 	for _, a := range []string{"gfx1100", "gfx1150", "gfx942", "gfx90a"} {
 		t.Run(a, func(t *testing.T) { compareRandom(t, mc, a, each) })

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tokitai/internal/tool"
 )
 
 var update = flag.Bool("update", false, "have LLVM write testdata again")
@@ -107,7 +109,7 @@ var feature = regexp.MustCompile(`\b(clamp|glc|slc|dlc|sc0|sc1|nt|scc|gds|offen|
 // writeExamples has LLVM write an architecture's file. The files of gfx1150 and gfx90a have the
 // rows that those of gfx1100 and gfx942 do not.
 func writeExamples(t *testing.T, a Architecture) {
-	mc := needsLLVM(t, "llvm-mc-22")
+	mc := tool.Need(t, "llvm-mc-22")
 	table, err := tableOf(a)
 	if err != nil {
 		t.Fatal(err)

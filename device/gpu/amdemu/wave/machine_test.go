@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tokitai/device/gpu/amdemu/isa"
+	"tokitai/internal/tool"
 )
 
 // execute runs instructions in one wave with all lanes on, after prepare has set registers,
@@ -79,13 +80,7 @@ func values(r *rand.Rand, n int) []uint64 {
 // assemble returns the code of a program in assembly, decoded.
 func assemble(t *testing.T, architecture, text string) (isa.Family, []isa.Instruction) {
 	t.Helper()
-	llvm, err := exec.LookPath("llvm-mc-22")
-	if err != nil {
-		if strings.Contains(os.Getenv("TOKITAI_REQUIRE"), "clang") {
-			t.Fatal(err)
-		}
-		t.Skipf("no assembler: %v", err)
-	}
+	llvm := tool.Need(t, "llvm-mc-22")
 	object := filepath.Join(t.TempDir(), "code.o")
 	cmd := exec.Command(llvm, "-triple=amdgcn-amd-amdhsa", "-mcpu="+architecture, "-filetype=obj", "-o", object, "-")
 	cmd.Stdin = strings.NewReader(text)

@@ -12,6 +12,7 @@ import (
 
 	"tokitai/device/gpu/compile"
 	"tokitai/internal/dl"
+	"tokitai/internal/tool"
 )
 
 //go:embed testdata/libcublaslt.cc
@@ -26,7 +27,7 @@ func Use(t testing.TB, change ...string) (path string) {
 	}
 	h, err := compile.OpenHost()
 	if err != nil {
-		t.Skipf("needs a C++ compiler for a library to call: %v", err)
+		tool.Missing(t, "g++", err)
 	}
 	path = filepath.Join(t.TempDir(), "libcublasLt.so.13")
 	if err := os.WriteFile(path, build(t, h, strings.NewReplacer(change...).Replace(text)), 0o700); err != nil {

@@ -11,6 +11,7 @@
 package standin
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"unsafe"
 
 	"tokitai/internal/dl"
+	"tokitai/internal/tool"
 )
 
 // LibraryVariable is the environment variable with which package hip finds the library.
@@ -114,13 +116,7 @@ var built struct {
 // build compiles a source to a shared library, once in each process.
 func build(t testing.TB, source string) []byte {
 	t.Helper()
-	compiler := os.Getenv("CC")
-	if compiler == "" {
-		compiler = "cc"
-	}
-	if _, err := exec.LookPath(compiler); err != nil {
-		t.Skipf("needs a C compiler for a library to call: %v", err)
-	}
+	compiler := tool.Need(t, cmp.Or(os.Getenv("CC"), "cc"))
 	built.Lock()
 	defer built.Unlock()
 	key := sha256.Sum256([]byte(source))

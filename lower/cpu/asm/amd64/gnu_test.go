@@ -12,32 +12,33 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tokitai/internal/tool"
 )
 
 // needs skips the test if a tool of GNU binutils for amd64 is not installed.
-func needs(t *testing.T, tool string) {
+func needs(t *testing.T, name string) (path string) {
 	t.Helper()
-	if _, err := exec.LookPath(tool); err != nil {
-		t.Skipf("%s of GNU binutils is not installed", tool)
-	}
-	version, _ := exec.Command(tool, "--version").CombinedOutput() // names as's target
-	help, _ := exec.Command(tool, "--help").CombinedOutput()       // names objdump's
+	path = tool.Need(t, name)
+	version, _ := exec.Command(path, "--version").CombinedOutput() // names as's target
+	help, _ := exec.Command(path, "--help").CombinedOutput()       // names objdump's
 	if !strings.Contains(string(version)+string(help), "x86") {
-		t.Skipf("%s is not that of GNU binutils for amd64", tool)
+		tool.Missing(t, name, "it is not that of GNU binutils for amd64")
 	}
+	return path
 }
 
 // gnuAssemble returns the bytes of each line as GNU as assembles it.
 func gnuAssemble(t *testing.T, lines []string) [][]byte {
 	t.Helper()
-	needs(t, "as")
+	as := needs(t, "as")
 	dir := t.TempDir()
 	source, list := filepath.Join(dir, "a.s"), filepath.Join(dir, "a.lst")
 	text := ".intel_syntax noprefix\n" + strings.Join(lines, "\n") + "\n"
 	if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("as", "--64", "-al="+list, "--listing-lhs-width=4", "--listing-cont-lines=4", "-o", filepath.Join(dir, "a.o"), source)
+	cmd := exec.Command(as, "--64", "-al="+list, "--listing-lhs-width=4", "--listing-cont-lines=4", "-o", filepath.Join(dir, "a.o"), source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		for _, c := range strings.SplitN(string(out), "\n", 20) {
 			if parts := strings.SplitN(c, ":", 3); len(parts) == 3 {
@@ -82,12 +83,12 @@ func gnuAssemble(t *testing.T, lines []string) [][]byte {
 // gnuDisassemble returns the instructions in code as objdump prints them, by offset.
 func gnuDisassemble(t *testing.T, code []byte) map[int]string {
 	t.Helper()
-	needs(t, "objdump")
+	objdump := needs(t, "objdump")
 	file := filepath.Join(t.TempDir(), "code")
 	if err := os.WriteFile(file, code, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", "--no-show-raw-insn", "-z", file).Output()
+	out, err := exec.Command(objdump, "-D", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", "--no-show-raw-insn", "-z", file).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

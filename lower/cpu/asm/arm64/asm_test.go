@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tokitai/internal/tool"
 )
 
 var update = flag.Bool("update", false, "write the golden encodings")
@@ -56,13 +58,10 @@ func compareLines(t *testing.T, got, want []string) {
 	}
 }
 
-// tool returns a program of GNU binutils for arm64, or skips the test.
-func tool(t *testing.T, name string) string {
-	path, err := exec.LookPath("aarch64-linux-gnu-" + name)
-	if err != nil {
-		t.Skipf("aarch64-linux-gnu-%s is not installed (binutils-aarch64-linux-gnu)", name)
-	}
-	return path
+// binutil returns a program of GNU binutils for arm64, or skips the test.
+func binutil(t *testing.T, name string) string {
+	t.Helper()
+	return tool.Need(t, "aarch64-linux-gnu-"+name)
 }
 
 func run(t *testing.T, program string, args ...string) string {
@@ -77,7 +76,7 @@ func run(t *testing.T, program string, args ...string) string {
 // TestAgainstGNUAs assembles the listing of every row's examples with GNU as and compares
 // the bytes.
 func TestAgainstGNUAs(t *testing.T) {
-	as, objcopy := tool(t, "as"), tool(t, "objcopy")
+	as, objcopy := binutil(t, "as"), binutil(t, "objcopy")
 	a := assembleRows()
 	a.I(LDR, V1.As(Q1), a.Constant(bytes.Repeat([]byte{7}, 16), 16))
 	a.I(LDR, V1.As(S1), a.Float32(2.5))
@@ -123,7 +122,7 @@ func TestAgainstGNUAs(t *testing.T) {
 
 // TestAgainstObjdump compares the listing with what objdump makes of the bytes.
 func TestAgainstObjdump(t *testing.T) {
-	objdump := tool(t, "objdump")
+	objdump := binutil(t, "objdump")
 	a := assembleRows()
 	code, err := a.Finish()
 	if err != nil {

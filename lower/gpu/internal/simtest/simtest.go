@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/internal/tool"
 	"tokitai/lower/gpu"
 )
 
@@ -47,17 +48,10 @@ func (b Build) flags() (kernel, runtime []string) {
 // where there is none.
 func Compiler(t testing.TB) string {
 	t.Helper()
-	names := []string{"g++", "clang++"}
 	if named := os.Getenv("TOKITAI_CXX"); named != "" {
-		names = []string{named}
+		return tool.Need(t, named)
 	}
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("no C++ compiler: install g++ or clang++ to run the simulator")
-	return ""
+	return tool.Need(t, "g++", "clang++")
 }
 
 // runtime objects, one for each build, live as long as the process.

@@ -14,6 +14,7 @@ import (
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/driver"
 	"tokitai/internal/dl"
+	"tokitai/internal/tool"
 )
 
 // Build compiles a stub library from its source, with pairs of texts replaced, to a file of
@@ -25,7 +26,7 @@ func Build(t testing.TB, source, name string, change ...string) string {
 	}
 	h, err := compile.OpenHost()
 	if err != nil {
-		t.Skipf("needs a C++ compiler for a library to call: %v", err)
+		tool.Missing(t, "g++", err)
 	}
 	text, err := os.ReadFile(source)
 	if err != nil {
