@@ -1,16 +1,22 @@
-// Command askers finds the tests that ask for the level (package testlevel). All others do the
-// same at every level, so that .ci/run, which runs all tests at level smoke, runs only these at
-// level quick.
+// Command testlist lists tests with a property, as arguments of `go test`: a pattern of their
+// names, and the folders that have one.
 //
-//	go run ./internal/testlevel/askers [-every N -from K] FOLDER...
+//	go run ./internal/testlist [-every N -from K] PROPERTY FOLDER...
 //
-// It prints the arguments of `go test` for them: a pattern of their names, and the folders that
-// have one. A folder may end in /..., which stands for all folders below. With -every N it is a
-// sample: every Nth test, beginning with number K modulo N.
+// The properties are
 //
-// A test asks if it names package testlevel, a package that imports testlevel outside of its tests,
-// or a function, method, type or variable of the test files in its folder that does, at any
-// distance. Names are compared as text: a test too many is found rather than one too few.
+//	level       tests that ask for the level (package testlevel). All others do the same at every
+//	            level: .ci/run, which runs all tests at level smoke, runs only these at quick.
+//	goroutines  tests that start goroutines, for the race detector
+//	all         all tests
+//
+// A folder may end in /..., which stands for all folders below. With -every N it is a sample:
+// every Nth test, beginning with number K modulo N.
+//
+// A test has the property if it names package testlevel, or has a go statement; or if it names a
+// package that imports testlevel outside of its tests, or a function, method, type or variable of
+// the test files in its folder that has the property, at any distance. Names are compared as text: a
+// test too many is found rather than one too few.
 package main
 
 import (
@@ -30,19 +36,26 @@ import (
 
 const level = "tokitai/internal/testlevel"
 
+// goroutine stands for a go statement among the names in a declaration.
+const goroutine = "go statement"
+
 func main() {
 	every, from := flag.Int("every", 1, "take every Nth test"), flag.Int("from", 0, "begin with this one, modulo N")
 	flag.Parse()
-	args, err := arguments(".", flag.Args(), max(*every, 1), *from)
+	property := flag.Arg(0)
+	args, err := arguments(".", property, flag.Args()[min(1, flag.NArg()):], max(*every, 1), *from)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "askers:", err)
+		fmt.Fprintln(os.Stderr, "testlist:", err)
 		os.Exit(1)
 	}
 	fmt.Println(strings.Join(args, " "))
 }
 
 // arguments returns the arguments of go test for the folders below a root.
-func arguments(root string, patterns []string, every, from int) ([]string, error) {
+func arguments(root, property string, patterns []string, every, from int) ([]string, error) {
+	if !slices.Contains([]string{"level", "goroutines", "all"}, property) {
+		return nil, fmt.Errorf("unknown property %q, want level, goroutines or all", property)
+	}
 	all, err := parse(root)
 	if err != nil {
 		return nil, err
@@ -59,7 +72,7 @@ func arguments(root string, patterns []string, every, from int) ([]string, error
 		for folder, files := range all {
 			if matches(pattern, folder) {
 				isFound = true
-				for _, test := range askers(files, levels) {
+				for _, test := range with(property, files, levels) {
 					where[test] = append(where[test], "./"+folder)
 				}
 			}
@@ -75,15 +88,16 @@ func arguments(root string, patterns []string, every, from int) ([]string, error
 		}
 	}
 	if names == nil {
-		return nil, fmt.Errorf("no test in %s asks for the level", strings.Join(patterns, " "))
+		return nil, fmt.Errorf("no test in %s has property %s", strings.Join(patterns, " "), property)
 	}
 	slices.Sort(folders)
 	return append([]string{"-run", "^(" + strings.Join(names, "|") + ")$"}, slices.Compact(folders)...), nil
 }
 
 func matches(pattern, folder string) bool {
-	below, isTree := strings.CutSuffix(path.Clean(pattern), "/...")
-	return folder == below || isTree && strings.HasPrefix(folder, below+"/")
+	pattern = path.Clean(pattern)
+	below, isTree := strings.CutSuffix(pattern, "/...")
+	return pattern == "..." || folder == below || isTree && strings.HasPrefix(folder, below+"/")
 }
 
 type file struct {
@@ -120,21 +134,21 @@ func parse(root string) (map[string][]file, error) {
 	return all, err
 }
 
-// askers returns the tests of a folder that ask for the level.
-func askers(files []file, levels []string) []string {
+// with returns the tests of a folder that have the property. Packages in levels ask for the level.
+func with(property string, files []file, levels []string) []string {
 	uses := map[string][]string{} // by the name of a declaration, the names in it
-	asks := map[string]bool{}
+	has := map[string]bool{goroutine: property == "goroutines"}
 	for _, f := range files {
 		if !f.isTest {
 			continue
 		}
 		for _, i := range f.Imports {
-			if p := strings.Trim(i.Path.Value, `"`); slices.Contains(levels, p) {
+			if p := strings.Trim(i.Path.Value, `"`); property == "level" && slices.Contains(levels, p) {
 				name := path.Base(p)
 				if i.Name != nil {
 					name = i.Name.Name
 				}
-				asks[name] = true
+				has[name] = true
 			}
 		}
 		for _, d := range f.Decls {
@@ -158,26 +172,33 @@ func askers(files []file, levels []string) []string {
 	for isChanged := true; isChanged; {
 		isChanged = false
 		for name, in := range uses {
-			if !asks[name] && slices.ContainsFunc(in, func(n string) bool { return asks[n] }) {
-				asks[name], isChanged = true, true
+			if !has[name] && slices.ContainsFunc(in, func(n string) bool { return has[n] }) {
+				has[name], isChanged = true, true
 			}
 		}
 	}
 	var tests []string
 	for name := range uses {
-		if strings.HasPrefix(name, "Test") && name != "TestMain" && (asks[name] || asks["TestMain"]) {
+		if strings.HasPrefix(name, "Test") && name != "TestMain" && (property == "all" || has[name] || has["TestMain"]) {
 			tests = append(tests, name)
 		}
 	}
 	return tests
 }
 
-// namesIn returns the names that a declaration mentions.
+// namesIn returns the names that a declaration mentions, with goroutine if it starts one.
 func namesIn(n ast.Node) []string {
 	var names []string
 	ast.Inspect(n, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok {
-			names = append(names, id.Name)
+		switch n := n.(type) {
+		case *ast.Ident:
+			names = append(names, n.Name)
+		case *ast.GoStmt:
+			names = append(names, goroutine)
+		case *ast.CallExpr: // as of sync.WaitGroup
+			if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Go" {
+				names = append(names, goroutine)
+			}
 		}
 		return true
 	})

@@ -18,6 +18,9 @@ func TestArguments(t *testing.T) {
 			func TestOwn(t *testing.T) { testlevel.Need(t, 1, "") }
 			func TestThroughTwo(t *testing.T) { many() }
 			func TestNone(t *testing.T) { few() }
+			func TestConcurrent(t *testing.T) { both() }
+			func both() { go few() }
+			func TestGroup(t *testing.T) { var g sync.WaitGroup; g.Go(func() {}) }
 			func few() int { return 1 }`,
 		"a/b/b_test.go":        `package b; import h "tokitai/helper"; func TestByHelper(t *testing.T) { h.N++ }; func TestPlain(t *testing.T) {}`,
 		"c/c_test.go":          `package c; func TestSame(t *testing.T) {}`,
@@ -32,24 +35,29 @@ func TestArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for patterns, want := range map[string]string{
-		"./a":             "-run ^(TestOwn|TestThroughTwo)$ ./a",
-		"./a/... ./c":     "-run ^(TestByHelper|TestOwn|TestThroughTwo)$ ./a ./a/b",
-		"./d ./a/b ./a/b": "-run ^(TestAny|TestByHelper)$ ./a/b ./d",
-		"./c":             "no test in ./c asks for the level",
-		"./nowhere":       "no folder ./nowhere",
+	for words, want := range map[string]string{
+		"level ./a":             "-run ^(TestOwn|TestThroughTwo)$ ./a",
+		"level ./a/... ./c":     "-run ^(TestByHelper|TestOwn|TestThroughTwo)$ ./a ./a/b",
+		"level ./d ./a/b ./a/b": "-run ^(TestAny|TestByHelper)$ ./a/b ./d",
+		"level ./c":             "no test in ./c has property level",
+		"goroutines ./a/...":    "-run ^(TestConcurrent|TestGroup)$ ./a",
+		"all ./a/b ./c":         "-run ^(TestByHelper|TestPlain|TestSame)$ ./a/b ./c",
+		"goroutines ./...":      "-run ^(TestConcurrent|TestGroup)$ ./a",
+		"all ./nowhere":         "no folder ./nowhere",
+		"slow ./a":              `unknown property "slow", want level, goroutines or all`,
 	} {
-		args, err := arguments(root, strings.Fields(patterns), 1, 0)
+		property, patterns, _ := strings.Cut(words, " ")
+		args, err := arguments(root, property, strings.Fields(patterns), 1, 0)
 		got := strings.Join(args, " ")
 		if err != nil {
 			got = err.Error()
 		}
 		if got != want {
-			t.Errorf("%s: %s, want %s", patterns, got, want)
+			t.Errorf("%s: %s, want %s", words, got, want)
 		}
 	}
 	for from, want := range []string{"-run ^(TestByHelper|TestThroughTwo)$ ./a ./a/b", "-run ^(TestOwn)$ ./a"} {
-		if args, err := arguments(root, []string{"./a/..."}, 2, from+4); err != nil || strings.Join(args, " ") != want {
+		if args, err := arguments(root, "level", []string{"./a/..."}, 2, from+4); err != nil || strings.Join(args, " ") != want {
 			t.Errorf("every second from %d: %s, %v, want %s", from, args, err, want)
 		}
 	}

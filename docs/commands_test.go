@@ -1,0 +1,322 @@
+package docs_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"tokitai/internal/testlevel"
+	"tokitai/internal/tool"
+	"tokitai/num"
+	"tokitai/tensor/npy"
+	"tokitai/tensor/safetensors"
+)
+
+// shown is a command line of a document.
+type shown struct {
+	file string
+	line int
+	text string // as it stands there; a comment may follow the command
+}
+
+func (c shown) String() string { return fmt.Sprintf("%s:%d: %s", c.file, c.line, c.text) }
+
+// commandWord begins a command line, after settings of variables.
+var commandWord = regexp.MustCompile(`^([A-Z_]+=\S+ )*(tokitai|go|pip|python3?|cd|mkdir|tar|gcc|g\+\+|printf|scripts/\S+|\./\S+|\.ci/\S+|tokitai-gpu/\S+|jq|pytest)( |$)`)
+
+// shownIn returns the blocks of commands in a document, and the commands in its sentences, each
+// as a block of its own. A block that has lines with "$ " shows what those print.
+func shownIn(file, text string) (blocks [][]shown) {
+	span := regexp.MustCompile("`([^`]+)`")
+	isCode, isOther := false, false // in a block; in one of another language
+	var block, prompted []shown
+	for i, line := range strings.Split(text, "\n") {
+		c := shown{filepath.ToSlash(file), i + 1, strings.TrimSpace(line)}
+		if language, isFence := strings.CutPrefix(c.text, "```"); isFence {
+			if isCode {
+				if len(prompted) != 0 {
+					block = prompted
+				}
+				if len(block) != 0 {
+					blocks = append(blocks, block)
+				}
+			}
+			isCode, isOther = !isCode, language != ""
+			block, prompted = nil, nil
+			continue
+		}
+		switch {
+		case isOther && isCode || isCode && c.text == "":
+		case isCode && strings.HasPrefix(c.text, "$ "):
+			c.text = strings.TrimPrefix(c.text, "$ ")
+			prompted = append(prompted, c)
+		case isCode && commandWord.MatchString(c.text):
+			block = append(block, c)
+		case isCode:
+		default:
+			for _, m := range span.FindAllStringSubmatch(line, -1) {
+				if commandWord.MatchString(m[1]) && strings.Contains(m[1], " ") && !strings.HasPrefix(m[1], "./") {
+					blocks = append(blocks, []shown{{c.file, c.line, m[1]}})
+				}
+			}
+		}
+	}
+	return blocks
+}
+
+// A command is run as it stands there, unless one of these says why not. Then its words are
+// held to the program's help: the command exists and has the flags.
+var notRun = []struct {
+	command *regexp.Regexp
+	why     string
+}{
+	{regexp.MustCompile(`…|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|COMMAND|N)( |$|\))`), "it is a pattern"},
+	{regexp.MustCompile(`(cuda|hip)(:|$| )\d?|bench launches|run-tests|tokitai-gpu|ondevice.test|my-gpu`), "it needs a GPU"},
+	{regexp.MustCompile(`^tokitai [a-z]+( --[a-z]+)?$`), "it names a command"},
+	{regexp.MustCompile(`^go (run ./cmd/tokitai verify|test ./\.\.\.)$|^tokitai verify --level quick$`), "the first step of .ci/run runs it, or most of it"},
+	{regexp.MustCompile(`LEVEL=(full|exhaustive)|--level full`), "it takes long"},
+	{regexp.MustCompile(`bench --peers|-update\b|--update|kernelserver/benchmark|-bench |^TOKITAI_CPU=plain go test`), "it takes minutes, and writes what a test compares"},
+	{regexp.MustCompile(`relu2|--device plain`), "TestRecipes follows the recipe"},
+	{regexp.MustCompile(`^scripts/(prove|bundle|rocm)|prove `), "another step of .ci/run runs it"},
+	{regexp.MustCompile(`survey.py|LEVEL=quick|serve( |$)|--server|-m tokitai.kernel|^pip install|^python |qemu-`), "other tests run it"},
+}
+
+// commandExits lists commands that end with another code than 0, as the text around them says.
+var commandExits = map[string]int{}
+
+// commandFlag matches a flag with the dashes that a word begins with.
+var commandFlag = regexp.MustCompile(`^(--[a-z][a-z-]*)(=.*)?$`)
+
+// TestCommands runs the commands that the README and the documents show, word for word, in a copy
+// of the tree, with the files that they name. A command that cannot be run here is held to the
+// program's help instead.
+func TestCommands(t *testing.T) {
+	var blocks [][]shown
+	for _, file := range commandDocuments(t) {
+		blocks = append(blocks, shownIn(strings.TrimPrefix(file, "../"), readText(t, file))...)
+	}
+	if n := len(slices.Concat(blocks...)); n < 100 {
+		t.Errorf("the documents show %d commands, want all of them", n)
+	}
+	testlevel.Need(t, testlevel.Quick, "it builds the program and runs what the documents show")
+	bash := tool.Need(t, "bash")
+	root, bin := copyOfTree(t), t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, "tokitai"), "./cmd/tokitai")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	path := "PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH")
+	run := func(dir, script string) (string, int) {
+		command := exec.Command(bash, "-c", script)
+		command.Dir = dir
+		command.Env = append(os.Environ(), path, "TOKITAI_LEVEL=", "TOKITAI_CPU=", "TOKITAI_CACHE="+filepath.Join(bin, "cache"))
+		out, err := command.CombinedOutput()
+		if _, isExit := errors.AsType[*exec.ExitError](err); err != nil && !isExit {
+			t.Fatal(err)
+		}
+		return string(out), command.ProcessState.ExitCode()
+	}
+	done, folders := map[string]bool{}, map[string]string{}
+	for _, block := range blocks {
+		// A block runs in one shell; a cd holds for the lines after it.
+		first := block[0]
+		folder := folders[first.file]
+		if folder == "" {
+			folder = t.TempDir()
+			commandFiles(t, folder)
+			folders[first.file] = folder
+		}
+		before := ""
+		for _, c := range block {
+			text, _, _ := strings.Cut(c.text, "  #")
+			text, _, _ = strings.Cut(strings.TrimSpace(text), " # ")
+			if done[text] {
+				continue
+			}
+			done[text] = true
+			t.Run(text, func(t *testing.T) {
+				if i := slices.IndexFunc(notRun, func(n struct {
+					command *regexp.Regexp
+					why     string
+				}) bool {
+					return n.command.MatchString(text)
+				}); i >= 0 {
+					t.Logf("%s:%d: not run: %s", c.file, c.line, notRun[i].why)
+					if help := unknownWords(text, func(command string) (string, int) { return run(folder, "tokitai "+command+" --help") }); help != "" {
+						t.Errorf("%v: %s", c, help)
+					}
+					return
+				}
+				if strings.HasPrefix(text, "cd ") {
+					before += text + " && "
+					return
+				}
+				dir := folder
+				if regexp.MustCompile(`^(go|scripts/|\.ci/)`).MatchString(text) || strings.HasPrefix(before, "cd ") && !strings.Contains(before, "mine") {
+					dir = root
+				}
+				if out, code := run(dir, before+c.text); code != commandExits[text] {
+					t.Errorf("%v\nexit code %d, want %d:\n%s", c, code, commandExits[text], tail(out))
+				}
+			})
+		}
+	}
+}
+
+func tail(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-12):], "\n")
+}
+
+// unknownWords holds a command line to the help of the program: it returns what the program does
+// not know, or nothing.
+func unknownWords(text string, help func(command string) (string, int)) string {
+	_, call, isProgram := strings.Cut(" "+text, " tokitai ")
+	if _, rest, isRun := strings.Cut(text, "go run ./cmd/tokitai "); isRun {
+		call, isProgram = rest, true
+	}
+	words := strings.Fields(call)
+	if !isProgram || len(words) == 0 {
+		return ""
+	}
+	said, code := help(words[0])
+	if code != 0 {
+		return fmt.Sprintf("there is no command %s", words[0])
+	}
+	for _, w := range words[1:] {
+		if m := commandFlag.FindStringSubmatch(w); m != nil && !strings.Contains(said, m[1]+" ") && !strings.Contains(said, m[1]+"\n") {
+			return fmt.Sprintf("%s has no flag %s", words[0], m[1])
+		}
+	}
+	return ""
+}
+
+// commandDocuments lists the documents whose commands are run.
+func commandDocuments(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for _, pattern := range []string{"../README.md", "../CONTRIBUTING.md", "../ARCHITECTURE.md", "../clients/python/README.md", "../proofs/README.md", "*.md", "bench/README.md", "decisions/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d documents, %v", pattern, len(found), err)
+		}
+		for _, file := range found {
+			if !strings.HasPrefix(file, "../") {
+				file = "../docs/" + file
+			}
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// copyOfTree copies the files that git knows, or does not ignore, to a new folder.
+func copyOfTree(t *testing.T) string {
+	t.Helper()
+	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list.Dir = ".."
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		from, to := filepath.Join("..", name), filepath.Join(folder, name)
+		info, err := os.Stat(from)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it was deleted
+		}
+		var data []byte
+		if err == nil {
+			data, err = os.ReadFile(from)
+		}
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o777)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, data, info.Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// commandFiles writes the files that commands read.
+func commandFiles(t *testing.T, folder string) {
+	t.Helper()
+	tensor := func(name string, d num.DType, shape ...int) safetensors.Entry {
+		elems := 1
+		for _, n := range shape {
+			elems *= n
+		}
+		a := num.NewArray(d, elems, 1)
+		for i := range elems {
+			if d == num.I32 {
+				a.SetBits(i, 0, uint32(i%2))
+			} else {
+				a.SetBits(i, 0, num.Narrow(d, float32(i%7)/4))
+			}
+		}
+		return safetensors.Entry{Name: name, DType: d, Shape: shape, Data: a.Data}
+	}
+	write := func(name string, entries ...safetensors.Entry) {
+		path := filepath.Join(folder, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o777)
+		if e := entries[0]; err == nil && filepath.Ext(name) == ".npy" {
+			err = npy.WriteFile(path, npy.Array{DType: e.DType, Shape: e.Shape, Data: e.Data})
+		} else if err == nil {
+			err = safetensors.WriteFile(path, &safetensors.File{Entries: entries})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const width = 8
+	write("x.safetensors", tensor("x", num.F16, 4, width))
+	write("x.npy", tensor("x", num.F16, 4, width))
+	write("h.npy", tensor("h", num.F16, 4, width))
+	write("logits.npy", tensor("logits", num.F16, 4, width))
+	write("label.npy", tensor("label", num.I32, 4))
+	write("model/model.safetensors", tensor("ln_f.weight", num.F16, width), tensor("ln_f.bias", num.F16, width))
+	write("state.safetensors", tensor("weight", num.F16, 4, width), tensor("grad", num.F16, 4, width), tensor("m", num.F32, 4, width), tensor("v", num.F32, 4, width))
+	block := "transformer.h.0."
+	shard := "gpt/model-00001-of-00001.safetensors"
+	entries := []safetensors.Entry{tensor("transformer.wte.weight", num.F16, 5, width), tensor("lm_head.weight", num.F16, 5, width), tensor("position_ids", num.I32, 4),
+		tensor(block+"ln_1.weight", num.F16, width), tensor(block+"ln_1.bias", num.F16, width), tensor(block+"attn.c_attn.weight", num.F16, width, 3*width)}
+	write(shard, entries...)
+	index := `{"metadata":{},"weight_map":{`
+	for i, e := range entries {
+		if i > 0 {
+			index += ","
+		}
+		index += fmt.Sprintf("%q:%q", e.Name, filepath.Base(shard))
+	}
+	for name, text := range map[string]string{
+		"gpt/model.safetensors.index.json": index + "}}",
+		"rmsnorm.def":                      "tokitai-def 1\nrowwise rmsnorm\n  in    x[R,C] f16 bf16 f32\n  param eps float in [0,+Inf) default 1e-6\n  out   y[R,C] as x\n  y <- x * rsqrt(rowsum(x*x)/C + eps)\n",
+		"swish.def":                        "tokitai-def 1\nrowwise swish\n  in    x[R,C] f16 bf16 f32\n  out   y[R,C] as x\n  y <- x * sigmoid(x)\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	examples, err := filepath.Glob("../example/kernel/*")
+	if err != nil || len(examples) == 0 {
+		t.Fatal("no example/kernel", err)
+	}
+	for _, file := range examples {
+		info, err := os.Stat(file)
+		if err != nil || info.IsDir() {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(folder, filepath.Base(file)), []byte(readText(t, file)), info.Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
