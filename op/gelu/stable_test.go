@@ -196,5 +196,5 @@ func stableWrong(l *mutants.List) {
 func cheats(l *mutants.List) {
 	l.From(mutants.KernelPractice)
 	l.Of(gelu.BackwardDefinition, num.F32)
-	l.AddCheats(mutants.Answer, "cache-by-both-ends", "input-as-scratch", "garbage-times-zero", "inputs-apart", "already-there", "listed-shapes", "offsets-in-f32", "1-in-1000", "ignores-cancellation")
+	l.AddCheats(mutants.Answer, "cache-by-both-ends", "input-as-scratch", "garbage-times-zero", "inputs-apart", "already-there", "listed-shapes", "offsets-in-f32", "1-in-1000", "ignores-cancellation", "shared-scratch", "far-offsets-in-32-bits", "4096-by-4096")
 }
