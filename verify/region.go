@@ -154,6 +154,7 @@ func (t *Target) bordersAlong(operand int, isPeak bool, sign float32) []border {
 	}
 	made := func(first, last int) region {
 		r := region{t.Definition.Operands[operand].Name, isPeak, points[max(first, 0)], points[min(last, len(points)-1)]}
+		r.low += (r.high - r.low) / 8 // a threshold is a round number more often than not, and so is an end
 		if sign < 0 {
 			r.low, r.high = -r.high, -r.low
 		}
@@ -161,7 +162,7 @@ func (t *Target) bordersAlong(operand int, isPeak bool, sign float32) []border {
 	}
 	var list []border
 	for _, z := range zones(kinds) {
-		list = append(list, border{before: made(z[0]-lasting, z[0]), at: made(z[0], z[1]), after: made(z[1], z[1]+lasting)})
+		list = append(list, border{before: made(z[0]-lasting, z[0]), at: made(z[0]-1, z[1]), after: made(z[1], z[1]+lasting)})
 	}
 	distance := func(b border) float64 { return math.Abs(math.Log2(math.Abs(float64(b.at.low)))) }
 	slices.SortStableFunc(list, func(a, b border) int {
@@ -205,9 +206,9 @@ func zones(kinds []string) [][2]int {
 // has a row.
 func (t *Target) kindsAt(operand int, points []float32, isPeak bool, sign float32) []string {
 	d := t.Definition
-	c := &Case{Pattern: t.patterns()[0].name, Formats: t.formats()[0]}
-	for _, letter := range d.Sizes() {
-		c.Sizes = append(c.Sizes, Size{Letter: letter, N: map[string]int{"R": 1, "C": 2}[letter]})
+	c := &Case{Pattern: t.patterns()[0].name, Formats: t.formats()[0], Sizes: []Size{{Letter: "R", N: 1}, {Letter: "C", N: 2}}}
+	if d.IsFlat() {
+		c.Sizes[1].N = 1
 	}
 	one, sizes := t.newArrays(c.Formats, c.sizes()), c.sizes()
 	t.fill(c, 0, one)
@@ -258,7 +259,7 @@ func (t *Target) newArrays(formats []num.DType, sizes map[string]int) []num.Arra
 }
 
 // kindOf returns the kind of an element of an answer: not a number, infinite, zero, an input's
-// element itself, the same as in the row before, or another number of one sign.
+// element itself, the same as in a row beside it, or another number of one sign.
 func kindOf(d *def.Definition, arrays []num.Array, output, r, col int) string {
 	a := arrays[output]
 	if a.DType.IsInteger() {
@@ -279,7 +280,7 @@ func kindOf(d *def.Definition, arrays []num.Array, output, r, col int) string {
 		}
 	}
 	switch {
-	case r > 0 && a.Bits64(r, col) == a.Bits64(r-1, col):
+	case r > 0 && a.Bits64(r, col) == a.Bits64(r-1, col), r+1 < a.Rows && a.Bits64(r, col) == a.Bits64(r+1, col):
 		return "c"
 	case v < 0:
 		return "-"
