@@ -114,6 +114,13 @@ func (p *Prepared) LaunchUnder(ctx context.Context) error {
 	return errors.Join(launchRecovering(p.kernel, &under), p.wait.Wait())
 }
 
+// LaunchOn is Launch on another queue of the same device, beside what other queues run.
+func (p *Prepared) LaunchOn(q *Queue) error {
+	on := *p.launch
+	on.Context, on.Queue, on.arrays = q.ctx, q.queue, nil
+	return errors.Join(launchRecovering(p.kernel, &on), q.Wait())
+}
+
 // Choice returns the algorithm that the kernel chooses for the call, or nil if it does not
 // choose.
 func (p *Prepared) Choice() (*Choice, error) {

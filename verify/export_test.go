@@ -280,3 +280,12 @@ func SetLeastProduct(n int) (restore func()) {
 
 // VectorsFor returns how many vectors Freivalds' check takes.
 func VectorsFor(p uint64) int { return vectorsFor(p) }
+
+// Inputs returns the operands of the case with the given name, as they are before a run.
+func Inputs(t *Target, name string, seed uint64) []num.Array {
+	c, err := t.parseCase(name)
+	if err != nil {
+		panic(err)
+	}
+	return t.load(c, seed).inputs()
+}

@@ -80,6 +80,14 @@ func (s *stable) plain(operand, row, col int) (*set, bool) {
 	return &known, ok
 }
 
+func (s *stable) errorAt(operand, row, col int) float64 {
+	largest := 0.0
+	for _, f := range s.forms {
+		largest = max(largest, f.Error(operand, row, col, s.heights[operand]))
+	}
+	return largest
+}
+
 // union returns the values that some form admits; ok is false if a form may overflow.
 func (s *stable) union(forms truth.StableForms, operand, row, col int) (u set, ok bool) {
 	if !forms.Known(operand, row, col) {

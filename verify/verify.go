@@ -61,6 +61,7 @@ type Target struct {
 
 	formatList     once[[][]num.DType]
 	patternList    once[[]*pattern]
+	borderList     once[[]border]
 	checkList      once[[]*check]
 	invarianceList once[[]*check]
 	nameList       once[[]string]
