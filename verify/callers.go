@@ -35,7 +35,7 @@ func (x *trialRun) judged(l *loaded, out *outcome, tier evidence.TierName, what 
 	}
 	f := *j.first
 	f.Tier, f.Message = tier, what
-	return j.Elements, &f, nil
+	return j.Elements, f.of(l), nil
 }
 
 // isWrong reports whether the case's first run is wrong, so that no further check is needed.

@@ -448,10 +448,15 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 		fail.Message = fmt.Sprintf("%s: %s", t.ID(), f.Message)
 		return fail
 	}
-	fail.Place = place(o, l.array(operand), f.Row, f.Col)
-	fail.Inputs = l.inputsAt(operand, f.Row, f.Col)
-	fail.Row, fail.Where = l.rowsNear(f), l.where(f)
-	fail.Truth = l.truthAt(operand, f.Row, f.Col)
+	call := l.callOf(f)
+	if call == nil { // of which the finding alone is left
+		fail.Place, fail.Truth, fail.Row = place(o, l.array(operand), f.Row, f.Col), f.Truth, append(fail.Row, f.Near...)
+	} else {
+		fail.Place = place(o, call.array(operand), f.Row, f.Col)
+		fail.Inputs = call.inputsAt(operand, f.Row, f.Col)
+		fail.Row, fail.Where = call.rowsNear(f), call.where(f)
+		fail.Truth = call.truthAt(operand, f.Row, f.Col)
+	}
 	if f.Tier == evidence.Structure {
 		fail.Message = fmt.Sprintf("%s: %s: %s", t.ID(), fail.Place, f.Message)
 		return fail

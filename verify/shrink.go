@@ -42,27 +42,32 @@ const mostAttempts = 120
 // smallest case so far.
 func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 	best := &shrunk{c: f.c, original: f.c, found: f.found}
-	found := s.alone(ctx, f.c)
-	if found == nil {
+	first := s.alone(ctx, f.c)
+	if first == nil {
 		return best
 	}
-	best.found, best.isAlone = found, true
-	l := s.t.load(f.c, s.o.Seed)
-	best.where, best.origin = l.where(found), l.mapOf(found, f.c.name(s.t))
-	if found.IsHang || found.Tier == evidence.Statistics { // smaller samples say less
+	best.isAlone = true
+	if !s.hasFailed(first.found) { // chance: the report is about what failed in the verification
 		return best
 	}
-	best.c = f.c.pinned(s.t, s.o.Seed)
+	best.c, best.original, best.found = first.c, first.c, first.found
+	l := s.t.load(first.c, s.o.Seed)
+	best.where, best.origin = l.where(first.found), l.mapOf(first.found, first.c.name(s.t))
+	if first.found.IsHang || first.found.Tier == evidence.Statistics { // smaller samples say less
+		return best
+	}
+	best.c = first.c.pinned(s.t, s.o.Seed)
 	attempts := 0
 	try := func(c *Case) bool {
 		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
 			return false
 		}
-		if found := s.alone(ctx, c); found != nil && found.IsCause == best.found.IsCause && (found.Clause == "") == (best.found.Clause == "") && !found.IsHang {
-			best.c, best.found = c, found
-			return true
+		failed := s.alone(ctx, c)
+		if failed == nil || failed.found.IsCause != best.found.IsCause || (failed.found.Clause == "") != (best.found.Clause == "") || failed.found.IsHang || !s.hasFailed(failed.found) {
+			return false
 		}
-		return false
+		best.c, best.found = failed.c, failed.found
+		return true
 	}
 	for i := range best.c.Sizes { // most faults that need a long axis need it from some length on
 		for passes := 0; best.c.Sizes[i].N-passes > 8; {
@@ -91,8 +96,15 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 	return best
 }
 
-// alone runs a case on a device and a kernel of its own and returns the failure, or nil.
-func (s *verification) alone(ctx context.Context, c *Case) *finding {
+// hasFailed reports whether the verification failed in the tier of a finding.
+func (s *verification) hasFailed(f *finding) bool {
+	t := s.tiers[f.Tier]
+	return f.IsCause || t != nil && t.Failed > 0
+}
+
+// alone runs a case on a device and a kernel of its own. It returns the failure with the case that
+// ran, or nil.
+func (s *verification) alone(ctx context.Context, c *Case) *failedCase {
 	b, err := s.t.newBench(ctx, s.o, 0)
 	if err != nil {
 		return nil
@@ -101,11 +113,11 @@ func (s *verification) alone(ctx context.Context, c *Case) *finding {
 	o := *s.o
 	o.InterpretAll = true
 	fresh := &verification{t: s.t, o: &o, bench: b}
-	r, err := fresh.attempt(ctx, c)
-	if err != nil {
+	e, err := fresh.attempt(ctx, c)
+	if err != nil || e.r.First == nil {
 		return nil
 	}
-	return r.First
+	return &failedCase{e.c, e.r.First}
 }
 
 // smaller lists cases to try next, the smallest first.

@@ -148,12 +148,12 @@ func (s *verification) explain(ctx context.Context, mayTry bool, examples []*exa
 			return text, r.share()
 		}
 		for _, c := range next[:min(len(next), mostExtra-extra)] {
-			found := s.alone(ctx, c)
-			if ctx.Err() != nil || found != nil && found.IsCause { // it may hang, or refuse the size
+			failed := s.alone(ctx, c)
+			if ctx.Err() != nil || failed != nil && failed.found.IsCause { // it may hang, or refuse the size
 				mayTry = false
 				break
 			}
-			examples = append(examples, &example{c: c, fails: found != nil, params: s.t.params(c)})
+			examples = append(examples, &example{c: c, fails: failed != nil, params: s.t.params(c)})
 			extra++
 		}
 	}

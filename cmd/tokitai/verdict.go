@@ -118,7 +118,11 @@ func (v *verification) print(w io.Writer, out string) {
 			fmt.Fprintf(w, "\n%s, %s: %s\n", r.Report.Lowering, r.Report.DType, oneLine(r.Report.Reason))
 		}
 		if len(r.Shown) > 0 {
-			fmt.Fprintf(w, "\n%s, %s: %s seed=%d\n", r.Report.Lowering, r.Report.DType, v.options.Case, v.options.Seed)
+			name := v.options.Case
+			if list := r.Report.CaseList; len(list) == 1 { // the one that ran, perhaps with other indices
+				name = list[0].Name
+			}
+			fmt.Fprintf(w, "\n%s, %s: %s seed=%d\n", r.Report.Lowering, r.Report.DType, name, v.options.Seed)
 			for _, line := range r.Shown {
 				fmt.Fprintf(w, "  %s\n", line)
 			}
