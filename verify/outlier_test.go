@@ -46,7 +46,7 @@ func sequentialMoments(x []float32) (mean, variance float32) {
 // row is taken for that of its sums. Right kernels in every form are accepted, on rows of any length.
 func TestOneElementDoesNotWidenItsSet(t *testing.T) {
 	t.Parallel()
-	const share = 1e-5 // more than a hundred ulp
+	const share = 1e-5                        // more than a hundred ulp
 	one := func(a num.Array, r, c int) bool { // the largest of its row
 		for k := range a.Cols {
 			if a.At(r, k) > a.At(r, c) || a.At(r, k) == a.At(r, c) && k < c {
