@@ -34,7 +34,7 @@ func (x *trialRun) judged(l *loaded, out *outcome, tier evidence.TierName, what 
 		return j.Elements, nil, nil
 	}
 	f := *j.first
-	f.Tier, f.Message = tier, what
+	f.Tier, f.Message, f.IsJudged = tier, what, true
 	return j.Elements, f.of(l), nil
 }
 

@@ -39,6 +39,7 @@ type finding struct {
 	// IsDerived says that got belongs to a further call that a check made from the case: with
 	// other inputs, sizes or parameters. run has that call, as long as the finding is at hand.
 	IsDerived bool `json:"is_derived,omitempty"`
+	IsJudged  bool `json:"is_judged,omitempty"` // a finding of a check in which Want is admissible, and no other result of the kernel
 	run       *loaded
 
 	places []trial.Place // all wrong elements of the run

@@ -17,6 +17,7 @@ type shrunk struct {
 	where    string        // which elements are wrong in the original case
 	origin   *evidence.Map // the same as a picture; nil if it is not known
 	culprit  culprit
+	state    string // why the case fails after other calls; "" if it fails alone
 }
 
 // study finds out more about the first failure: the smallest case, unless one was asked for,
@@ -27,7 +28,10 @@ func (s *verification) study(ctx context.Context) {
 		s.shrunk = &shrunk{c: f.c, original: f.c, found: f.found, isAlone: true, where: s.t.load(f.c, s.o.Seed).where(f.found)}
 	} else {
 		s.shrunk = s.shrink(ctx, f)
-		if f.found.When == "" {
+		if !s.shrunk.isAlone && !f.found.IsCause {
+			s.findSequence(ctx, f)
+		}
+		if s.shrunk.found.When == "" {
 			s.whenFails = s.when(ctx)
 		}
 	}
@@ -42,7 +46,7 @@ const mostAttempts = 120
 // smallest case so far.
 func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 	best := &shrunk{c: f.c, original: f.c, found: f.found}
-	first := s.alone(ctx, f.c)
+	first := s.afresh(ctx, f.c)
 	if first == nil {
 		return best
 	}
@@ -93,6 +97,13 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		attempts = 0
 		try(unpinned)
 	}
+	if s.t.Lowering.Renews && best.c.name(s.t) != first.c.name(s.t) && ctx.Err() == nil {
+		// Kernels that are slow to start share processes: a kernel that keeps state may have failed
+		// because of the attempts before.
+		if confirmed := s.afresh(ctx, best.c); confirmed == nil || confirmed.found.IsCause != best.found.IsCause {
+			best.c, best.found = first.c, first.found
+		}
+	}
 	return best
 }
 
@@ -105,19 +116,39 @@ func (s *verification) hasFailed(f *finding) bool {
 // alone runs a case on a device and a kernel of its own. It returns the failure with the case that
 // ran, or nil.
 func (s *verification) alone(ctx context.Context, c *Case) *failedCase {
+	return failedIn(s.attempts(ctx, false, c))
+}
+
+// afresh is alone in a process that has computed nothing, if the kernel has one.
+func (s *verification) afresh(ctx context.Context, c *Case) *failedCase {
+	return failedIn(s.attempts(ctx, true, c))
+}
+
+func failedIn(e *caseRun) *failedCase {
+	if e == nil || e.r.First == nil {
+		return nil
+	}
+	return &failedCase{e.c, e.r.First}
+}
+
+// attempts runs cases one after the other on a device and a kernel of their own, in a process of
+// their own if isFresh. It returns the last run, or nil if there is none.
+func (s *verification) attempts(ctx context.Context, isFresh bool, list ...*Case) (last *caseRun) {
 	b, err := s.t.newBench(ctx, s.o, 0)
 	if err != nil {
 		return nil
 	}
+	b.isFresh = isFresh
 	defer b.close()
 	o := *s.o
 	o.InterpretAll = true
-	fresh := &verification{t: s.t, o: &o, bench: b}
-	e, err := fresh.attempt(ctx, c)
-	if err != nil || e.r.First == nil {
-		return nil
+	own := &verification{t: s.t, o: &o, bench: b}
+	for _, c := range list {
+		if last, err = own.attempt(ctx, c); err != nil {
+			return nil
+		}
 	}
-	return &failedCase{e.c, e.r.First}
+	return last
 }
 
 // smaller lists cases to try next, the smallest first.

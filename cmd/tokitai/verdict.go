@@ -217,7 +217,7 @@ func printFailure(w io.Writer, r *evidence.Report) {
 	for _, list := range []struct {
 		label string
 		lines []string
-	}{{"terms", f.Terms}, {"inputs", f.Inputs}, {"row", f.Row}} {
+	}{{"kinds", f.Kinds}, {"terms", f.Terms}, {"inputs", f.Inputs}, {"row", f.Row}} {
 		for i, line := range list.lines {
 			if i > 0 {
 				list.label = ""
