@@ -34,8 +34,8 @@ func (x *trialRun) judged(l *loaded, out *outcome, tier evidence.TierName, what 
 		return j.Elements, nil, nil
 	}
 	f := *j.first
-	f.Tier, f.Message = tier, what
-	return j.Elements, &f, nil
+	f.Tier, f.Message, f.IsJudged = tier, what, true
+	return j.Elements, f.of(l), nil
 }
 
 // isWrong reports whether the case's first run is wrong, so that no further check is needed.

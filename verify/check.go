@@ -208,7 +208,7 @@ func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expec
 						}
 						return got.Bits64(r, c)
 					})
-					return n, f, nil
+					return n, f.of(l), nil
 				}
 			}
 		}

@@ -232,14 +232,14 @@ func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
 		panic(err)
 	}
 	s := newVerification(t, &Options{Seed: 1}, 0)
-	found := s.alone(context.Background(), c)
-	if found == nil {
+	failed := s.alone(context.Background(), c)
+	if failed == nil {
 		return nil, nil, false
 	}
-	small := &shrunk{c: c, original: c, found: found, isAlone: true}
+	small := &shrunk{c: failed.c, original: failed.c, found: failed.found, isAlone: true}
 	what := s.culprit(context.Background(), small)
 	if what.terms != nil {
-		inputs = t.load(c, 1).inputsOf(found, what.terms)
+		inputs = t.load(failed.c, 1).inputsOf(failed.found, what.terms)
 	}
 	return what.texts, inputs, true
 }

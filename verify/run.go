@@ -369,20 +369,21 @@ func (s *verification) count(x *trialRun, j *judgement, r *caseResult) {
 	}
 }
 
-// attempt runs one case by itself, unless the context ends first.
-func (s *verification) attempt(ctx context.Context, c *Case) (caseResult, error) {
+// attempt runs one case by itself, unless the context ends first. The case that it returns is the
+// one that ran, which has other indices if the kernel rightly refused the given one.
+func (s *verification) attempt(ctx context.Context, c *Case) (*caseRun, error) {
 	s.bench.users.Add(1)
-	r, err := until(ctx, func() caseResult {
+	e, err := until(ctx, func() *caseRun {
 		defer s.bench.close()
 		e := s.begin(c)
 		s.launch(e)
 		s.judgeRun(e)
-		return e.r
+		return e
 	}, nil)
-	if err == nil && ctx.Err() != nil && r.First != nil && r.First.IsCause {
+	if err == nil && ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause {
 		err = ctx.Err() // which may be the cause
 	}
-	return r, err
+	return e, err
 }
 
 // take adds the result of a case to the verification.
@@ -408,7 +409,15 @@ func (s *verification) take(c *Case, r caseResult) {
 		s.firstErr = cmp.Or(s.firstErr, fmt.Sprintf("%s: %s", r.Name, r.First.Message))
 	}
 	if s.first == nil || r.First.isWorse(s.first.found) {
+		if s.first != nil {
+			s.first.found.run = nil // it takes memory
+		}
 		s.first = &failedCase{c, r.First}
+	}
+	for _, f := range []*finding{r.First, r.Check} {
+		if f != nil && f != s.first.found {
+			f.run = nil
+		}
 	}
 }
 

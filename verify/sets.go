@@ -31,6 +31,7 @@ type set struct {
 	ints     []int32 // instead, of an int32 that may have several
 	count    int64   // the number of values; 0 if it is only a class of values, such as all that are finite
 	plain    *set    // the values that need no allowance of a profile; nil if all of them need none
+	why      string  // what a value outside of the set contradicts; "" if it is the set itself
 }
 
 // oneValue returns the set of one value; both zeros count as one.

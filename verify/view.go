@@ -140,7 +140,7 @@ func (v *view) output(j *judgement, i int) {
 func (v *view) finding(i, r, c int, got uint64, s *set) *finding {
 	at := v.at.operands[i]
 	f := &finding{Tier: v.target.mainTier(), Operand: i, Row: at.Row + r, Col: at.Col + c, Got: got, Want: s.lo, WantTo: s.hi, Ints: s.ints}
-	if s.isOnGrid {
+	if f.Message = s.why; s.isOnGrid {
 		f.Tier = evidence.Grid
 	}
 	if v.exact != nil {
