@@ -231,7 +231,7 @@ func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
 	if err != nil {
 		panic(err)
 	}
-	s := newVerification(t, &Options{Seed: 1}, 0)
+	s := newVerification(t, &Options{Seed: 1}, schedule{})
 	found := s.alone(context.Background(), c)
 	if found == nil {
 		return nil, nil, false
@@ -280,3 +280,11 @@ func SetLeastProduct(n int) (restore func()) {
 
 // VectorsFor returns how many vectors Freivalds' check takes.
 func VectorsFor(p uint64) int { return vectorsFor(p) }
+
+// ScheduledCases returns the names of the cases of a verification in the order in which they run.
+func ScheduledCases(t *Target, o Options) (names []string) {
+	for _, c := range t.schedule(&o).cases {
+		names = append(names, c.name(t))
+	}
+	return names
+}
