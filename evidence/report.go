@@ -140,7 +140,7 @@ type Summary struct {
 	Terms
 
 	Coverage  Coverage   `json:"coverage"`
-	Unchecked *Unchecked `json:"unchecked,omitempty"` // what a budget of time left undone; nil if nothing
+	Unchecked *Unchecked `json:"unchecked,omitempty"` // cases that a budget left out; nil if none
 	LeftOut   string     `json:"left_out,omitempty"`  // how many cases the kernel does not take, and why; "" if it takes all
 	Tiers     []Tier     `json:"tiers"`
 

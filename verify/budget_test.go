@@ -81,3 +81,79 @@ func TestBudget(t *testing.T) {
 		t.Errorf("wrong kernel: got %s after %d cases, want rejected after %d, with a case that was made smaller", wrong.Verdict, wrong.Cases, len(smoke))
 	}
 }
+
+// TestWorkBudget checks that a budget of work runs all cases of level smoke and then the first of
+// those that a budget of time would run, the same ones in every run, and counts the others.
+func TestWorkBudget(t *testing.T) {
+	t.Parallel()
+	target := &verify.Target{Operation: softmax.Operations[0], Definition: softmax.ForwardDefinition, Lowering: bitwise(honest), DType: num.F16}
+	run := func(work float64) *evidence.Report {
+		t.Helper()
+		r, err := verify.Run(t.Context(), target, verify.Options{Level: verify.Quick, Seed: 3, WorkBudget: work})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Report.Tool, r.Report.Version = "test", "1"; r.Report.Check() != nil {
+			t.Error(r.Report.Check())
+		}
+		return r.Report
+	}
+	names := func(r *evidence.Report) (list []string) {
+		for _, c := range r.CaseList {
+			list = append(list, c.Name)
+		}
+		return list
+	}
+	_, whole := target.Work(verify.Options{Level: verify.Quick, Seed: 3})
+	inTime := verify.ScheduledCases(target, verify.Options{Level: verify.Quick, Seed: 3, Budget: time.Hour})
+	all := len(inTime) // with the cases of level smoke that level quick does not have
+	smoke, _ := target.Work(verify.Options{Level: verify.Smoke, Seed: 3})
+	for _, row := range []struct {
+		work        float64
+		least, most int // cases
+	}{
+		{1, smoke, smoke},
+		{whole / 5, smoke + 1, all / 2},
+	} {
+		r := run(row.work)
+		got := names(r)
+		if r.Verdict != evidence.Accepted || len(got) < row.least || len(got) > row.most {
+			t.Errorf("work %.0f of %.0f: got %s after %d cases of %d, want accepted after %d to %d", row.work, whole, r.Verdict, len(got), all, row.least, row.most)
+		}
+		if u := r.Unchecked; u == nil || u.Cases != all-len(got) || u.Smoke != 0 || u.BudgetSeconds != 0 {
+			t.Errorf("work %.0f: got unchecked %+v, want %d cases", row.work, u, all-len(got))
+		}
+		if want := "of level quick; --level quick runs all"; !strings.HasSuffix(r.LeftUndone(), want) {
+			t.Errorf("work %.0f: got %q, want it to end in %q", row.work, r.LeftUndone(), want)
+		}
+		if !slices.Equal(got, inTime[:len(got)]) {
+			t.Errorf("work %.0f: got other cases than a budget of time runs first", row.work)
+		}
+		if again := names(run(row.work)); !slices.Equal(again, got) {
+			t.Errorf("work %.0f: got %d other cases in a second run", row.work, len(again))
+		}
+	}
+	if n, _ := target.Work(verify.Options{Level: verify.Quick, Seed: 3, WorkBudget: 2 * whole}); n != all {
+		t.Errorf("a budget for everything: got %d cases, want %d", n, all)
+	}
+}
+
+// TestWorkBudgets checks that targets share work evenly, that none gets more than it needs, and
+// that together they get all of it.
+func TestWorkBudgets(t *testing.T) {
+	for _, row := range []struct {
+		total       float64
+		works, want []float64
+	}{
+		{30, []float64{5, 10, 15}, []float64{0, 0, 0}},
+		{31, []float64{5, 10, 15}, []float64{0, 0, 0}},
+		{24, []float64{15, 4, 16}, []float64{10, 0, 10}},
+		{12, []float64{15, 4, 16}, []float64{4, 0, 4}},
+		{9, []float64{15, 4, 16}, []float64{3, 3, 3}},
+		{9, nil, []float64{}},
+	} {
+		if got := verify.WorkBudgets(row.total, row.works); !slices.Equal(got, row.want) {
+			t.Errorf("%v among %v: got %v, want %v", row.total, row.works, got, row.want)
+		}
+	}
+}

@@ -746,7 +746,7 @@ func (l *lister) counting() {
 // Work is the number of cases of a verification, and an estimate of the time that they take
 // together, in a unit of its own.
 func (t *Target) Work(o Options) (cases int, work float64) {
-	list, _ := t.schedule(&o)
+	list := t.schedule(&o).cases
 	for _, c := range list {
 		work += t.workOf(c, &o)
 	}
@@ -754,7 +754,7 @@ func (t *Target) Work(o Options) (cases int, work float64) {
 }
 
 // workOf estimates the time that a case takes, in units of about the time it takes to judge
-// one output. Only reports of progress depend on it.
+// one output. Reports of progress depend on it, and which cases fit into a budget of work.
 func (t *Target) workOf(c *Case, o *Options) float64 {
 	const launch, truth, multiplyAdds = 300, 8, 12
 	d := t.Definition

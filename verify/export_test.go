@@ -231,7 +231,7 @@ func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
 	if err != nil {
 		panic(err)
 	}
-	s := newVerification(t, &Options{Seed: 1}, 0)
+	s := newVerification(t, &Options{Seed: 1}, schedule{})
 	failed := s.alone(context.Background(), c)
 	if failed == nil {
 		return nil, nil, false
@@ -288,4 +288,12 @@ func Inputs(t *Target, name string, seed uint64) []num.Array {
 		panic(err)
 	}
 	return t.load(c, seed).inputs()
+}
+
+// ScheduledCases returns the names of the cases of a verification in the order in which they run.
+func ScheduledCases(t *Target, o Options) (names []string) {
+	for _, c := range t.schedule(&o).cases {
+		names = append(names, c.name(t))
+	}
+	return names
 }

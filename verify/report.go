@@ -643,7 +643,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 		nonClaims = append(nonClaims, "this report is partial and decides nothing")
 	}
 	if u := r.Unchecked; u != nil {
-		nonClaims = append(nonClaims, fmt.Sprintf("%d of the %d cases were not run, in a budget of %v", u.Cases, s.total, s.o.Budget))
+		nonClaims = append(nonClaims, s.undone(u))
 	}
 	if r.Verdict == evidence.Undecided && tooFew(r) != "" {
 		nonClaims = append(nonClaims, "this report decides nothing: a kernel with larger errors would have passed as well")
