@@ -280,3 +280,10 @@ func SetLeastProduct(n int) (restore func()) {
 
 // VectorsFor returns how many vectors Freivalds' check takes.
 func VectorsFor(p uint64) int { return vectorsFor(p) }
+
+// The parts of replays of older reports.
+var (
+	Resolve          = resolve
+	FormerIdentities = formerIdentities
+	PatternIdentity  = (*Target).patternIdentity
+)
