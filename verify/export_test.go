@@ -297,3 +297,10 @@ func ScheduledCases(t *Target, o Options) (names []string) {
 	}
 	return names
 }
+
+// The parts of replays of older reports.
+var (
+	Resolve          = resolve
+	FormerIdentities = formerIdentities
+	PatternIdentity  = (*Target).patternIdentity
+)
