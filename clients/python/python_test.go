@@ -44,7 +44,7 @@ func build(t *testing.T) string {
 func run(t *testing.T, program, python string, arguments ...string) []byte {
 	t.Helper()
 	c := exec.Command(python, append([]string{"-X", "dev", "-B"}, arguments...)...)
-	c.Env = append(os.Environ(), "TOKITAI="+program)
+	c.Env = append(os.Environ(), "TOKITAI="+program, "TOKITAI_FAILURES=")
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", c.Args, err, out)
@@ -75,13 +75,23 @@ func TestClient(t *testing.T) {
 	program := build(t)
 	t.Run("unittest", func(t *testing.T) {
 		testlevel.Need(t, testlevel.Quick, "all tests of the Python client take many seconds")
-		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client", "test_define", "test_judge", "test_check")
+		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client", "test_define", "test_judge", "test_check", "test_loop.Progress", "test_loop.Remember")
 		if !bytes.HasSuffix(out, []byte("\nOK\n")) {
 			t.Errorf("want all tests to pass and none to be skipped, got\n%s", out)
 		}
 		if bytes.Contains(out, []byte("ResourceWarning")) {
 			t.Errorf("something is left open:\n%s", out)
 		}
+	})
+	t.Run("loop", func(t *testing.T) {
+		unittest(t, program, interpreter, "test_loop.Progress.test_lines", "test_loop.Progress.test_streams", "test_loop.Remember.test_kept", "test_loop.Compare")
+	})
+	t.Run("pytest", func(t *testing.T) {
+		testlevel.Need(t, testlevel.Quick, "four kernels are checked")
+		if err := exec.Command(interpreter, "-c", "import pytest").Run(); err != nil {
+			t.Skipf("%s has no pytest: the plugin is not tested", interpreter)
+		}
+		unittest(t, program, interpreter, "test_loop.Pytest")
 	})
 	t.Run("demo", func(t *testing.T) {
 		out := run(t, program, interpreter, "tokitai_client.py")

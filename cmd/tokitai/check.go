@@ -173,6 +173,7 @@ crashed or hung, or refused shapes; and 5 if it is unfinished.`,
 	f.speed.register(c)
 	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in the flag that names the kernel stands for its path")
 	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
+	registerProgress(c)
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
 	return c
