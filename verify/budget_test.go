@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tokitai/engine"
@@ -21,7 +22,7 @@ func TestBudget(t *testing.T) {
 	run := func(o verify.Options, lowering *engine.Lowering, spentAfter int) *evidence.Report {
 		t.Helper()
 		var spend context.CancelFunc
-		defer verify.SpendBudget(func(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+		defer verify.SpendBudget(func(ctx context.Context, _ time.Duration, _ func() time.Duration) (context.Context, context.CancelFunc) {
 			ctx, spend = context.WithCancel(ctx)
 			if spentAfter == 0 {
 				spend()
@@ -79,5 +80,25 @@ func TestBudget(t *testing.T) {
 	wrong := run(o, bitwise(damaged(func(_ *engine.Launch, out []num.Array) { out[1].SetBits(0, 0, out[1].Bits(0, 0)^1) })), -1)
 	if wrong.Verdict != evidence.Rejected || wrong.Cases != len(smoke) || wrong.Failure.Case == wrong.Failure.OriginalCase {
 		t.Errorf("wrong kernel: got %s after %d cases, want rejected after %d, with a case that was made smaller", wrong.Verdict, wrong.Cases, len(smoke))
+	}
+}
+
+// TestBudgetOfStarts checks that the time that cases wait for processes comes on top of a budget, at
+// most as much again.
+func TestBudgetOfStarts(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		waits time.Duration // in all, from the beginning
+		ends  time.Duration
+	}{{0, 10 * time.Second}, {4 * time.Second, 14 * time.Second}, {13 * time.Second, 20 * time.Second}, {time.Hour, 20 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			ctx, cancel := verify.Budgeted(t.Context(), 10*time.Second, func() time.Duration { return min(time.Since(began), row.waits) })
+			defer cancel()
+			<-ctx.Done()
+			if got := time.Since(began); got != row.ends {
+				t.Errorf("with waits of %v, a budget of 10s ends after %v, want %v", row.waits, got, row.ends)
+			}
+		})
 	}
 }

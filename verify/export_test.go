@@ -245,9 +245,9 @@ func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
 }
 
 // SpendBudget replaces what limits the time of a verification under a budget.
-func SpendBudget(limit func(context.Context, time.Duration) (context.Context, context.CancelFunc)) (restore func()) {
-	withTimeout = limit
-	return func() { withTimeout = context.WithTimeout }
+func SpendBudget(limit func(context.Context, time.Duration, func() time.Duration) (context.Context, context.CancelFunc)) (restore func()) {
+	withBudget = limit
+	return func() { withBudget = budgeted }
 }
 
 // ParamsOf returns the parameters of a variation.
@@ -280,3 +280,8 @@ func SetLeastProduct(n int) (restore func()) {
 
 // VectorsFor returns how many vectors Freivalds' check takes.
 func VectorsFor(p uint64) int { return vectorsFor(p) }
+
+// Budgeted is budgeted.
+func Budgeted(ctx context.Context, budget time.Duration, waited func() time.Duration) (context.Context, context.CancelFunc) {
+	return budgeted(ctx, budget, waited)
+}

@@ -96,6 +96,9 @@ func (s *verification) open(ctx context.Context) {
 	}
 	if s.bench, s.openErr = made.bench, made.err; s.bench != nil {
 		s.machine, s.device = new(s.bench.device.Describe()), s.bench.device
+		if s.waiting != nil {
+			s.waiting.trial.Store(s.bench.trial)
+		}
 	}
 }
 

@@ -188,8 +188,9 @@ type Options struct {
 
 	// Budget is the time after which Run waits for no further case; 0 means no limit. The cases of
 	// level smoke run first, and all of them must have run for the verdict accepted; the others
-	// follow in an order drawn from the seed. The report counts the cases that were not run. A
-	// single case (Case) has no budget.
+	// follow in an order drawn from the seed. The report counts the cases that were not run. The time
+	// that a kernel's processes take to start and to answer their first calls does not count, up to as
+	// much again. A single case (Case) has no budget.
 	Budget time.Duration
 
 	// Shapes are run beside those of the level, with every pattern, format and check. Each
@@ -310,7 +311,8 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	}
 	o.Invariance = o.Invariance || o.OnlyInvariance
 	defer t.shared.leave()
-	limited, spend := o.limited(ctx)
+	var waiting waiting
+	limited, spend := o.limited(ctx, &waiting)
 	defer spend()
 	var list []*Case
 	smoke := 0
@@ -325,6 +327,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		list, smoke = t.schedule(&o)
 	}
 	s := newVerification(t, &o, smoke)
+	s.waiting = &waiting
 	s.run(limited, list)
 	defer s.judges.close()
 	faults := s.judges.faults
@@ -332,6 +335,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		faults = append(faults, wrong)
 		o.InterpretAll = true
 		s = newVerification(t, &o, smoke)
+		s.waiting = &waiting
 		s.run(limited, list)
 	}
 	s.faults = faults
@@ -383,6 +387,7 @@ type verification struct {
 	firstErr string      // of these
 	began    time.Time
 	openErr  error
+	waiting  *waiting // what a budget does not count
 
 	waitedFor string // the case that was running when the context ended
 
