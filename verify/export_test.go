@@ -285,3 +285,9 @@ func VectorsFor(p uint64) int { return vectorsFor(p) }
 func Budgeted(ctx context.Context, budget time.Duration, waited func() time.Duration) (context.Context, context.CancelFunc) {
 	return budgeted(ctx, budget, waited)
 }
+
+// NewRoom returns the functions of a room.
+func NewRoom(most int64) (enter, leave func(int64)) {
+	r := newRoom(most)
+	return r.enter, r.leave
+}
