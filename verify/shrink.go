@@ -58,6 +58,9 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
 			return false
 		}
+		if only := s.o.Restrict; len(only) > 0 && (!only.fit(c) || c.name(s.t) == best.c.name(s.t)) { // rounded to what it was
+			return false
+		}
 		if found := s.alone(ctx, c); found != nil && found.IsCause == best.found.IsCause && (found.Clause == "") == (best.found.Clause == "") && !found.IsHang {
 			best.c, best.found = c, found
 			return true

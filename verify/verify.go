@@ -197,6 +197,9 @@ type Options struct {
 	// has a size for every letter of the definition.
 	Shapes []Shape
 
+	// Restrict leaves out shapes that the kernel is not declared for.
+	Restrict Restrictions
+
 	// FirstFailure ends the verification after the first case that fails, which is not shrunk:
 	// the verdict is that of all cases, and the tiers count only what ran.
 	FirstFailure bool
@@ -305,6 +308,9 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		if err := t.CheckShape(s); err != nil {
 			return nil, fmt.Errorf("verify: %w", err)
 		}
+	}
+	if err := t.CheckRestrictions(o.Restrict); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
 	}
 	if o.Case != "" {
 		o.Budget = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import inspect
 import os
+import re
 import shlex
 import tempfile
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
@@ -63,7 +64,8 @@ def check(
     device   where the arrays are: cpu or cuda:0
     level    smoke, quick (the default), full or exhaustive
     promise, profile, declare, waive, shapes, seed, case, deadline
-             as of tokitai check; shapes are texts such as "R=5,C=4096" or dictionaries; times are seconds, or texts such as "2s"
+             as of tokitai check; shapes are further ones, such as "R=5,C=4096" or dictionaries, or conditions such as
+             "C % 16 == 0" that declare which shapes the callable takes at all; times are seconds, or texts such as "2s"
     budget   how long it may take: what was not checked by then is said
     arrays   torch, numpy, cupy, jax or list; by default the library that the callable's code names
     layouts  varied (the default), plain (contiguous and aligned), offset (aligned to elements alone) or strided
@@ -250,9 +252,11 @@ def _said(text: str) -> str:
 
 def _flags(s: Mapping[str, Any]) -> List[str]:
     flags: List[str] = []
-    for flag, values in (("--dtype", _texts(s["dtypes"])), ("--declare", _texts(s["declare"])), ("--waive", _texts(s["waive"])), ("--shape", _shapes(s["shapes"]))):
+    for flag, values in (("--dtype", _texts(s["dtypes"])), ("--declare", _texts(s["declare"])), ("--waive", _texts(s["waive"]))):
         for value in values:
             flags += [flag, value]
+    for value in _shapes(s["shapes"]):
+        flags += ["--shapes" if re.search("[%<>!]|==", value) else "--shape", value]
     for name in ("level", "promise", "profile", "seed", "case", "html"):
         if s[name] is not None:
             flags += [f"--{name}", str(s[name])]
