@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/internal/gen"
 )
@@ -16,16 +18,53 @@ import (
 // up to an amount of work that is estimated beforehand, so that every run chooses the same cases.
 // The report counts the cases that were not run. A kernel is accepted only if all cases of level smoke
 // have run.
+//
+// A kernel in processes of its own may take long to start: interpreters import libraries, and
+// compilers compile at the first call of each process. Cases that need a new process come last
+// among those of level smoke. The time that cases wait for processes to start and to answer their
+// first call has a budget of its own, of the same size.
 
-// withTimeout is context.WithTimeout; tests replace it.
-var withTimeout = context.WithTimeout
+// withBudget is budgeted; tests replace it.
+var withBudget = budgeted
+
+// budgeted returns a context that ends after the budget. The time that was spent waiting by then is
+// added once, up to the size of the budget.
+func budgeted(ctx context.Context, budget time.Duration, waited func() time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		var added time.Duration
+		for left := budget; left > 0; {
+			timer := time.NewTimer(left)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
+			left = min(waited(), budget) - added
+			added += left
+		}
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// waiting holds the trial whose waits do not count. It is set once there is one.
+type waiting struct{ trial atomic.Pointer[engine.Trial] }
+
+func (w *waiting) time() time.Duration {
+	if t := w.trial.Load(); t != nil {
+		return t.Waited()
+	}
+	return 0
+}
 
 // limited returns a context that ends when the budget is spent.
-func (o *Options) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+func (o *Options) limited(ctx context.Context, w *waiting) (context.Context, context.CancelFunc) {
 	if o.Budget <= 0 {
 		return ctx, func() {}
 	}
-	return withTimeout(ctx, o.Budget)
+	return withBudget(ctx, o.Budget, w.time)
 }
 
 // schedule holds the cases of a verification in the order in which they run.
@@ -62,6 +101,7 @@ func (t *Target) schedule(o *Options) schedule {
 		rest = append(rest, drawn{c, gen.New(fmt.Sprintf("budget %d %s", o.Seed, name)).Next()})
 	}
 	slices.SortStableFunc(rest, func(a, b drawn) int { return cmp.Compare(a.key, b.key) })
+	slices.SortStableFunc(first, func(a, b *Case) int { return cmp.Compare(newProcesses(a), newProcesses(b)) })
 	s := schedule{cases: first, smoke: len(first)}
 	for _, d := range rest {
 		s.cases = append(s.cases, d.c)
@@ -104,6 +144,14 @@ func WorkBudgets(total float64, works []float64) []float64 {
 		total -= works[i]
 	}
 	return shares
+}
+
+// newProcesses returns how many processes a case starts.
+func newProcesses(c *Case) int {
+	if c.Check == freshCheck {
+		return 1
+	}
+	return 0
 }
 
 // endurance returns how often a kernel is rerun on a tiny case. It is smaller under a budget, where

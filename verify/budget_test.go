@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tokitai/engine"
@@ -21,7 +22,7 @@ func TestBudget(t *testing.T) {
 	run := func(o verify.Options, lowering *engine.Lowering, spentAfter int) *evidence.Report {
 		t.Helper()
 		var spend context.CancelFunc
-		defer verify.SpendBudget(func(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+		defer verify.SpendBudget(func(ctx context.Context, _ time.Duration, _ func() time.Duration) (context.Context, context.CancelFunc) {
 			ctx, spend = context.WithCancel(ctx)
 			if spentAfter == 0 {
 				spend()
@@ -155,5 +156,25 @@ func TestWorkBudgets(t *testing.T) {
 		if got := verify.WorkBudgets(row.total, row.works); !slices.Equal(got, row.want) {
 			t.Errorf("%v among %v: got %v, want %v", row.total, row.works, got, row.want)
 		}
+	}
+}
+
+// TestBudgetOfStarts checks that the time that cases wait for processes comes on top of a budget, at
+// most as much again.
+func TestBudgetOfStarts(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		waits time.Duration // in all, from the beginning
+		ends  time.Duration
+	}{{0, 10 * time.Second}, {4 * time.Second, 14 * time.Second}, {13 * time.Second, 20 * time.Second}, {time.Hour, 20 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			ctx, cancel := verify.Budgeted(t.Context(), 10*time.Second, func() time.Duration { return min(time.Since(began), row.waits) })
+			defer cancel()
+			<-ctx.Done()
+			if got := time.Since(began); got != row.ends {
+				t.Errorf("with waits of %v, a budget of 10s ends after %v, want %v", row.waits, got, row.ends)
+			}
+		})
 	}
 }

@@ -46,7 +46,7 @@ var plans = [...]plan{
 
 // cases lists the cases of a verification.
 func (t *Target) cases(o *Options) []*Case {
-	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], seen: map[string]bool{}}
+	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], only: o.Restrict, seen: map[string]bool{}}
 	if d := t.Definition; o.Level == Quick && d.Kind == def.KindContraction && (d.HasAxes() || d.Accumulate) {
 		// The arithmetic of a single matrix is verified by the product without axes and old values.
 		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 40, 1
@@ -93,6 +93,7 @@ type lister struct {
 	p      plan
 	seed   uint64
 	shapes []Shape // of the user
+	only   Restrictions
 	usual  []num.DType
 	list   []*Case
 	seen   map[string]bool
@@ -109,6 +110,9 @@ func (l *lister) add(c *Case) {
 
 // addAsIs adds a case whose sizes need not be multiples of the lowering's grain.
 func (l *lister) addAsIs(c *Case) {
+	if len(l.only) > 0 && !l.only.fit(c) {
+		return
+	}
 	if name := c.name(l.t); !l.seen[name] {
 		l.seen[name] = true
 		l.list = append(l.list, c)

@@ -100,7 +100,7 @@ func (t *Target) makeChecks() []*check {
 	add(evidence.Invariance, "late-change", changedLate)
 	add(evidence.Invariance, "endure", endured)
 	add(evidence.Invariance, "layout", laidOut)
-	if t.Lowering.Device == "cpu" {
+	if t.Lowering.Device == "cpu" && !t.Lowering.Renews { // another process does not use the device's workers
 		add(evidence.Invariance, "workers", byWorkers)
 	}
 	add(evidence.Invariance, "concurrent", concurrent)

@@ -245,9 +245,9 @@ func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
 }
 
 // SpendBudget replaces what limits the time of a verification under a budget.
-func SpendBudget(limit func(context.Context, time.Duration) (context.Context, context.CancelFunc)) (restore func()) {
-	withTimeout = limit
-	return func() { withTimeout = context.WithTimeout }
+func SpendBudget(limit func(context.Context, time.Duration, func() time.Duration) (context.Context, context.CancelFunc)) (restore func()) {
+	withBudget = limit
+	return func() { withBudget = budgeted }
 }
 
 // ParamsOf returns the parameters of a variation.
@@ -304,3 +304,14 @@ var (
 	FormerIdentities = formerIdentities
 	PatternIdentity  = (*Target).patternIdentity
 )
+
+// Budgeted is budgeted.
+func Budgeted(ctx context.Context, budget time.Duration, waited func() time.Duration) (context.Context, context.CancelFunc) {
+	return budgeted(ctx, budget, waited)
+}
+
+// NewRoom returns the functions of a room.
+func NewRoom(most int64) (enter, leave func(int64)) {
+	r := newRoom(most)
+	return r.enter, r.leave
+}

@@ -50,7 +50,7 @@ func (t *Target) newBench(ctx context.Context, o *Options, workers int) (*bench,
 	b := &bench{ctx: ctx, device: dev, launches: new(atomic.Int64)}
 	b.users.Store(1)
 	if b.queue, err = engine.NewQueue(dev); err == nil {
-		b.trial, err = engine.NewTrial(b.queue, t.Definition, t.Lowering)
+		b.trial, err = engine.NewTrial(b.queue, t.Definition, o.Restrict.applied(t.Lowering))
 	}
 	if err != nil {
 		dev.Close()

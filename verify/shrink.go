@@ -66,6 +66,9 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
 			return false
 		}
+		if only := s.o.Restrict; len(only) > 0 && (!only.fit(c) || c.name(s.t) == best.c.name(s.t)) { // rounded to what it was
+			return false
+		}
 		failed := s.alone(ctx, c)
 		if failed == nil || failed.found.IsCause != best.found.IsCause || (failed.found.Clause == "") != (best.found.Clause == "") || failed.found.IsHang || !s.hasFailed(failed.found) {
 			return false

@@ -189,8 +189,9 @@ type Options struct {
 
 	// Budget is the time after which Run waits for no further case; 0 means no limit. The cases of
 	// level smoke run first, and all of them must have run for the verdict accepted; the others
-	// follow in an order drawn from the seed. The report counts the cases that were not run. A
-	// single case (Case) has no budget.
+	// follow in an order drawn from the seed. The report counts the cases that were not run. The time
+	// that a kernel's processes take to start and to answer their first calls does not count, up to as
+	// much again. A single case (Case) has no budget.
 	Budget time.Duration
 
 	// WorkBudget is the work, in the unit of [Target.Work], after which no further case is run; 0
@@ -201,6 +202,9 @@ type Options struct {
 	// Shapes are run beside those of the level, with every pattern, format and check. Each
 	// has a size for every letter of the definition.
 	Shapes []Shape
+
+	// Restrict leaves out shapes that the kernel is not declared for.
+	Restrict Restrictions
 
 	// FirstFailure ends the verification after the first case that fails, which is not shrunk:
 	// the verdict is that of all cases, and the tiers count only what ran.
@@ -311,12 +315,16 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 			return nil, fmt.Errorf("verify: %w", err)
 		}
 	}
+	if err := t.CheckRestrictions(o.Restrict); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
 	if o.Case != "" {
 		o.Budget, o.WorkBudget = 0, 0
 	}
 	o.Invariance = o.Invariance || o.OnlyInvariance
 	defer t.shared.leave()
-	limited, spend := o.limited(ctx)
+	var waiting waiting
+	limited, spend := o.limited(ctx, &waiting)
 	defer spend()
 	var planned schedule
 	switch {
@@ -330,6 +338,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		planned = t.schedule(&o)
 	}
 	s := newVerification(t, &o, planned)
+	s.waiting = &waiting
 	s.run(limited, planned.cases)
 	defer s.judges.close()
 	faults := s.judges.faults
@@ -337,6 +346,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		faults = append(faults, wrong)
 		o.InterpretAll = true
 		s = newVerification(t, &o, planned)
+		s.waiting = &waiting
 		s.run(limited, planned.cases)
 	}
 	s.faults = faults
@@ -389,6 +399,7 @@ type verification struct {
 	firstErr      string      // of these
 	began         time.Time
 	openErr       error
+	waiting       *waiting // what a budget does not count
 
 	waitedFor string // the case that was running when the context ended
 
