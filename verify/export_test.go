@@ -289,3 +289,6 @@ func Inputs(t *Target, name string, seed uint64) []num.Array {
 	}
 	return t.load(c, seed).inputs()
 }
+
+// LargestOperand returns the number of elements of a case's largest operand.
+func LargestOperand(t *Target, c *Case) int64 { return c.largest(t.Definition) }
