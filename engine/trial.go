@@ -128,6 +128,15 @@ func (p *Prepared) Choice() (*Choice, error) {
 	return &c, nil
 }
 
+// Isolate isolates the kernels compiled so far that are Isolators.
+func (t *Trial) Isolate() {
+	for _, k := range t.kernels {
+		if i, ok := k.(Isolator); ok {
+			i.Isolate()
+		}
+	}
+}
+
 // Renew renews the kernels compiled so far that are Renewers.
 func (t *Trial) Renew() {
 	for _, k := range t.kernels {

@@ -110,6 +110,7 @@ type processKernel struct {
 	session   *session   // what it used last; it may have been ended or given to another kernel
 	isRenewed bool       // the next call needs a process that has seen nothing
 	lastTime  time.Duration
+	isAlone   bool // it shares no process with other kernels
 }
 
 // LastTime implements [engine.Timed]: the time in the kernel that the last reply states.
@@ -117,6 +118,13 @@ func (k *processKernel) LastTime() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.lastTime
+}
+
+// Isolate implements [engine.Isolator].
+func (k *processKernel) Isolate() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.isAlone = k.isAlone || k.session == nil
 }
 
 // Renew implements [engine.Renewer].

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -527,6 +528,9 @@ func (s *verification) replay(c *Case) string {
 		}
 		return b + " --level " + o.Level.String() + budgetText(o.Budget)
 	}
+	if c.Check != "" && o.Level != Quick { // which says how often a check repeats a call
+		b += " --level " + o.Level.String()
+	}
 	return b + " --case '" + c.name(t) + "'"
 }
 
@@ -537,6 +541,12 @@ func (s *verification) verifyCommand() string {
 	switch {
 	case t.Operation != nil && t.Operation.File != "":
 		op = t.Operation.File
+		if path, err := filepath.Abs(op); err == nil {
+			op = path // for any folder
+		}
+		if strings.ContainsAny(op, " \t\n'\"`\\$&;|<>()[]{}*?!#~") {
+			op = "'" + strings.ReplaceAll(op, "'", `'\''`) + "'"
+		}
 	case t.Operation != nil:
 		op = t.Operation.Name
 	}
