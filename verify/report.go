@@ -420,7 +420,7 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 		}
 	}
 	fail.Kinds = s.kinds()
-	fail.Note = cmp.Or(small.state, s.waivable(), noteOn(small))
+	fail.Note = cmp.Or(small.state, s.profiles, s.waivable(), noteOn(small))
 	if !small.isAlone {
 		fail.Replay = s.replay(nil)
 		fail.Note = cmp.Or(small.state, "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it, or on timing; no single case shows it, so the replay runs all of them")

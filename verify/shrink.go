@@ -36,6 +36,7 @@ func (s *verification) study(ctx context.Context) {
 		}
 	}
 	s.shrunk.culprit = s.culprit(ctx, s.shrunk)
+	s.profiles = s.admittedBy(ctx)
 }
 
 // mostAttempts limits the search for a smaller case.
