@@ -13,8 +13,8 @@ import (
 	"tokitai/verify"
 )
 
-// tanhGELU is GELU as PyTorch computes it: 1 + tanh cancels where x is negative.
-func tanhGELU(_ *def.Definition, l *engine.Launch) error {
+// libraryGELU is GELU as PyTorch computes it: 1 + tanh cancels where x is negative.
+func libraryGELU(_ *def.Definition, l *engine.Launch) error {
 	x, y := l.Arrays()[0], l.Arrays()[1]
 	for r := range x.Rows {
 		for c := range x.Cols {
@@ -32,7 +32,7 @@ func TestProfilesAreNamed(t *testing.T) {
 	t.Parallel()
 	const note = `profile torch admits this: `
 	for _, dtype := range []num.DType{num.F16, num.F32} {
-		x := target(gelu.ForwardDefinition, dtype, stable(tanhGELU))
+		x := target(gelu.ForwardDefinition, dtype, stable(libraryGELU))
 		r := run(t, x, verify.Options{Seed: 1}).Report
 		if r.Verdict != evidence.Rejected || !strings.HasPrefix(r.Failure.Note, note) || !strings.Contains(r.Failure.Note, `--profile torch, in Python profile="torch"`) {
 			t.Fatalf("%s: %s %s: %+v, want a note about profile torch", dtype, r.Verdict, r.Reason, r.Failure)
@@ -54,7 +54,7 @@ func TestProfilesAreNamed(t *testing.T) {
 		}
 	}
 	wrong := target(gelu.ForwardDefinition, num.F32, stable(func(d *def.Definition, l *engine.Launch) error {
-		err := tanhGELU(d, l)
+		err := libraryGELU(d, l)
 		y := l.Arrays()[1]
 		y.Set(0, 0, y.At(0, 0)+1)
 		return err
