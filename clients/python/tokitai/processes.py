@@ -85,7 +85,9 @@ def shown_command(command: Sequence[str]) -> List[str]:
     own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = [os.path.abspath(p) for p in [*sys.path, own] if os.path.isdir(p or os.curdir)]
     path = [p for p in dict.fromkeys(path) if not any(os.path.realpath(p) == u or os.path.realpath(p).startswith(u + os.sep) for u in usual)]
-    return (["env", "PYTHONPATH=" + os.pathsep.join(path)] if path else []) + list(command)
+    settings = [f"TOKITAI={os.path.abspath(os.environ['TOKITAI'])}"] if os.environ.get("TOKITAI") else []
+    settings += ["PYTHONPATH=" + os.pathsep.join(path)] if path else []
+    return (["env", *settings] if settings else []) + list(command)
 
 
 def exec_flags(kernel: "Kernel") -> List[str]:
