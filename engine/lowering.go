@@ -179,6 +179,15 @@ type Renewer interface {
 	Waited() time.Duration
 }
 
+// Isolator is a Kernel that may share a process with other kernels.
+type Isolator interface {
+	Kernel
+
+	// Isolate has all launches run in a process that no other kernel uses. It does nothing after the
+	// first launch.
+	Isolate()
+}
+
 // IndexChecker is a Kernel that can itself reject indices out of range, where the host
 // cannot read them.
 type IndexChecker interface {

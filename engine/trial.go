@@ -153,6 +153,15 @@ func (t *Trial) Waited() (d time.Duration) {
 	return d
 }
 
+// Isolate isolates the kernels compiled so far that are Isolators.
+func (t *Trial) Isolate() {
+	for _, k := range t.kernels {
+		if i, ok := k.(Isolator); ok {
+			i.Isolate()
+		}
+	}
+}
+
 // Renew renews the kernels compiled so far that are Renewers.
 func (t *Trial) Renew() {
 	for _, k := range t.kernels {

@@ -63,7 +63,7 @@ func (p *pool) acquire(k *processKernel) (*session, error) {
 		p.mu.Unlock()
 		return n, nil
 	}
-	if i := slices.IndexFunc(p.sessions, func(n *session) bool { return !n.isBusy && p.mayShare(n, k) }); i >= 0 {
+	if i := slices.IndexFunc(p.sessions, func(n *session) bool { return !n.isBusy && !apart(n, k) && p.mayShare(n, k) }); i >= 0 {
 		n := p.sessions[i]
 		n.isBusy, n.owner = true, k
 		p.mu.Unlock()
@@ -89,6 +89,12 @@ func (p *pool) acquire(k *processKernel) (*session, error) {
 func (p *pool) mayShare(n *session, k *processKernel) bool {
 	isSlow := p.startTime > sharedStart || p.firstTime > sharedFirst
 	return n.owner == nil || !k.isRenewed && isSlow && p.started >= sharedAfter
+}
+
+// apart reports whether a kernel must not have a process that another one has used, because one of
+// them is to be alone.
+func apart(n *session, k *processKernel) bool {
+	return n.owner != nil && n.owner != k && (k.isAlone || n.owner.isAlone)
 }
 
 // noteFirst notes how long a process took until its first call was answered.

@@ -111,6 +111,7 @@ type processKernel struct {
 	session   *session   // what it used last; it may have been ended or given to another kernel
 	isRenewed bool       // the next call needs a process that has seen nothing, which ends after it
 	lastTime  time.Duration
+	isAlone   bool // it shares no process with other kernels
 
 	waited  atomic.Int64              // nanoseconds
 	waiting atomic.Pointer[time.Time] // since when; nil if no call waits for a process
@@ -130,6 +131,13 @@ func (k *processKernel) LastTime() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.lastTime
+}
+
+// Isolate implements [engine.Isolator].
+func (k *processKernel) Isolate() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.isAlone = k.isAlone || k.session == nil
 }
 
 // Renew implements [engine.Renewer].

@@ -230,6 +230,11 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	}
 	s.take(o.l.c, result)
 	o.fill(s, r, result)
+	if r.Verdict == evidence.Rejected && breach == nil {
+		if note := o.admittedBy(ctx, out, how); note != "" {
+			r.Failure.Note = note
+		}
+	}
 	r.Seconds = time.Since(o.began).Seconds()
 	finish(r)
 	maps.Copy(r.Obtained, obtainedOfCall)

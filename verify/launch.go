@@ -30,7 +30,7 @@ type bench struct {
 	launches *atomic.Int64 // so far, of this and of the benches that check its kernel
 
 	preparing sync.Mutex // a Trial prepares one call at a time
-	isFresh   bool       // the first kernel that it compiles has a process that has computed nothing, if it has one
+	isFresh   bool       // kernels in processes share none with others
 }
 
 // newBench opens a device of the target's kind. The number of workers is for the CPU; 0 keeps the
@@ -262,8 +262,7 @@ func (b *bench) prepare(tensors []*tensor.Tensor, params []float64) (p *engine.P
 	b.preparing.Lock()
 	defer b.preparing.Unlock()
 	if p, err = b.trial.Prepare(tensors, params); err == nil && b.isFresh {
-		b.isFresh = false
-		b.trial.Renew()
+		b.trial.Isolate()
 	}
 	return p, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -419,7 +420,7 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 		}
 	}
 	fail.Kinds = s.kinds()
-	fail.Note = cmp.Or(small.state, s.waivable(), noteOn(small))
+	fail.Note = cmp.Or(small.state, s.profiles, s.waivable(), noteOn(small))
 	if !small.isAlone {
 		fail.Replay = s.replay(nil)
 		fail.Note = cmp.Or(small.state, "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it, or on timing; no single case shows it, so the replay runs all of them")
@@ -527,6 +528,9 @@ func (s *verification) replay(c *Case) string {
 		}
 		return b + " --level " + o.Level.String() + budgetText(o.Budget)
 	}
+	if c.Check != "" && o.Level != Quick { // which says how often a check repeats a call
+		b += " --level " + o.Level.String()
+	}
 	return b + " --case '" + c.name(t) + "'"
 }
 
@@ -537,6 +541,12 @@ func (s *verification) verifyCommand() string {
 	switch {
 	case t.Operation != nil && t.Operation.File != "":
 		op = t.Operation.File
+		if path, err := filepath.Abs(op); err == nil {
+			op = path // for any folder
+		}
+		if strings.ContainsAny(op, " \t\n'\"`\\$&;|<>()[]{}*?!#~") {
+			op = "'" + strings.ReplaceAll(op, "'", `'\''`) + "'"
+		}
 	case t.Operation != nil:
 		op = t.Operation.Name
 	}

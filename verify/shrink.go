@@ -27,7 +27,7 @@ func (s *verification) study(ctx context.Context) {
 	if s.o.Case != "" {
 		s.shrunk = &shrunk{c: f.c, original: f.c, found: f.found, isAlone: true, where: s.t.load(f.c, s.o.Seed).where(f.found)}
 	} else {
-		s.shrunk = s.shrink(ctx, f)
+		s.shrunk = s.shrink(ctx, f, false)
 		if !s.shrunk.isAlone && !f.found.IsCause {
 			s.findSequence(ctx, f)
 		}
@@ -36,6 +36,7 @@ func (s *verification) study(ctx context.Context) {
 		}
 	}
 	s.shrunk.culprit = s.culprit(ctx, s.shrunk)
+	s.profiles = s.admittedBy(ctx)
 }
 
 // mostAttempts limits the search for a smaller case.
@@ -43,8 +44,8 @@ const mostAttempts = 120
 
 // shrink searches for a smaller case that fails too. Every attempt compiles the kernel
 // again, so that nothing depends on earlier runs. When the context ends, shrink returns the
-// smallest case so far.
-func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
+// smallest case so far. With isFresh, every attempt has a process of its own, if the kernel has one.
+func (s *verification) shrink(ctx context.Context, f *failedCase, isFresh bool) *shrunk {
 	best := &shrunk{c: f.c, original: f.c, found: f.found}
 	first := s.afresh(ctx, f.c)
 	if first == nil {
@@ -61,6 +62,9 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		return best
 	}
 	best.c = first.c.pinned(s.t, s.o.Seed)
+	isSame := func(f *finding) bool {
+		return f.IsCause == best.found.IsCause && (f.Clause == "") == (best.found.Clause == "") && !f.IsHang && s.hasFailed(f)
+	}
 	attempts := 0
 	try := func(c *Case) bool {
 		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
@@ -69,8 +73,8 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		if only := s.o.Restrict; len(only) > 0 && (!only.fit(c) || c.name(s.t) == best.c.name(s.t)) { // rounded to what it was
 			return false
 		}
-		failed := s.alone(ctx, c)
-		if failed == nil || failed.found.IsCause != best.found.IsCause || (failed.found.Clause == "") != (best.found.Clause == "") || failed.found.IsHang || !s.hasFailed(failed.found) {
+		failed := failedIn(s.attempts(ctx, isFresh, c))
+		if failed == nil || !isSame(failed.found) {
 			return false
 		}
 		best.c, best.found = failed.c, failed.found
@@ -103,8 +107,10 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 	if s.t.Lowering.Renews && best.c.name(s.t) != first.c.name(s.t) && ctx.Err() == nil {
 		// Kernels that are slow to start share processes: a kernel that keeps state may have failed
 		// because of the attempts before.
-		if confirmed := s.afresh(ctx, best.c); confirmed == nil || confirmed.found.IsCause != best.found.IsCause {
+		if confirmed := s.afresh(ctx, best.c); confirmed == nil || !isSame(confirmed.found) {
 			best.c, best.found = first.c, first.found
+		} else {
+			best.c, best.found = confirmed.c, confirmed.found
 		}
 	}
 	return best

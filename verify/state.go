@@ -33,7 +33,7 @@ func (s *verification) findSequence(ctx context.Context, f *failedCase) {
 		}
 		s.total++
 		s.take(e.c, e.r)
-		if small := s.shrink(ctx, failed); small.isAlone {
+		if small := s.shrink(ctx, failed, true); small.isAlone {
 			small.state = fmt.Sprintf("%s; check %s makes such calls, one after another: the first is right, and a later one is not", passes, name)
 			s.shrunk = small
 			return

@@ -408,6 +408,7 @@ type verification struct {
 	refused     refusals
 	shrunk      *shrunk
 	whenFails   string   // what the failing cases have in common
+	profiles    string   // which of them admit the kernel
 	shown       []string // of the one case that was asked for
 
 	ranListings, ranArtifacts []string // the programs that have run, as whoever launches sees it

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import math
 import os
 import random
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -111,6 +114,87 @@ def embedding_half_written(index: List[int], weight: List[List[float]], out: Lis
 
 def check(function: Any, **options: Any) -> tokitai.Report:
     return tokitai.check(function, "softmax.forward", **{"level": "smoke", "dtypes": ["f32"], **options})
+
+
+_first: dict = {}
+
+
+def remembers(x: List[List[float]]) -> List[List[float]]:
+    """Gives the result of the first call of a shape again."""
+    return _first.setdefault((len(x), len(x[0])), softmax(x))
+
+
+def halved(x: List[List[float]]) -> List[List[float]]:
+    return [[v * 0.51 for v in row] for row in x]
+
+
+HALF = """tokitai-def 1
+rowwise half
+
+  in    x[R,C] f32
+  out   y[R,C] as x
+
+  y <- x * 0.5
+"""
+
+
+class Replays(unittest.TestCase):
+    """Every printed replay runs, in any folder, with the same verdict and the same failing element."""
+
+    reports: List[tokitai.Report]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        case = "normal/R=2,C=12"
+        cls.reports = [check(without_last, seed=1, case=case), tokitai.check(halved, HALF, seed=1, case=case)]
+
+    def again(self, report: tokitai.Report) -> None:
+        printed = re.findall(r"^  replay  (.*)$", str(report), re.MULTILINE)
+        self.assertEqual(len(printed), 1, report)
+        example = report.counterexample
+        environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "TOKITAI")}
+        with tempfile.TemporaryDirectory() as folder:
+            ended = subprocess.run(["sh", "-c", printed[0]], cwd=folder, env=environment, capture_output=True, text=True)
+        self.assertEqual(ended.returncode, 3, printed[0] + ended.stdout + ended.stderr)
+        for line in (example.message, f"  got     {example.got}", f"  want    {example.want}"):
+            self.assertIn(line, ended.stdout)
+
+    def test_command(self) -> None:
+        if not shutil.which("sh"):
+            self.skipTest("there is no sh")
+        for report in self.reports:
+            self.again(report)
+
+    def test_call(self) -> None:
+        for report in self.reports:
+            again = eval(report.replay)  # as a user types it
+            self.assertEqual((again.verdict, again.counterexample.got, again.counterexample.case), ("rejected", report.counterexample.got, report.counterexample.case))
+
+    def test_state(self) -> None:
+        """A callable that keeps state is said to, and nothing is said of strides."""
+        report = check(remembers, seed=1)
+        self.assertTrue(report.keeps_state, report)
+        self.assertIn("the kernel keeps state", str(report))
+        self.assertNotIn("strides", str(report))
+        if shutil.which("sh"):
+            self.again(report)
+
+    def test_no_name(self) -> None:
+        report = check(lambda x: halved(x), seed=1, case="normal/R=5,C=33")
+        self.assertEqual((report.verdict, report.replay), ("rejected", ""))
+        self.assertIn("only the calling program", str(report))
+
+    def test_page(self) -> None:
+        """The page of a check names no file that is gone."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "page.html")
+            tokitai.check(halved, HALF, seed=1, case="normal/R=2,C=12", html=path)
+            with open(path, encoding="utf-8") as file:
+                text = html.unescape(file.read())
+        for command in re.findall(r'<pre class="command"[^>]*>([^<]*)<', text):
+            self.assertNotIn("--out", command)
+            for name in re.findall(r"(?:^|[\s'=:])(/[^\s':]+)", command):
+                self.assertTrue(os.path.exists(name), f"{name} of {command}")
 
 
 class Verdicts(unittest.TestCase):

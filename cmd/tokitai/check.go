@@ -41,6 +41,7 @@ type checkFlags struct {
 
 	showsOutput bool
 	shapes      []string // conditions on sizes
+	shown       string   // in the place of exec, in replays
 
 	judgeFlags
 	speed   foreignBenchFlags
@@ -182,6 +183,8 @@ crashed or hung, or refused shapes; and 5 if it is unfinished.`,
 	flags.StringArrayVar(&f.shapes, "shapes", nil, "the kernel is made for these shapes alone: `CONDITIONS` such as 'C % 16 == 0 and R <= 64'; may be repeated")
 	c.RegisterFlagCompletionFunc("shapes", cobra.NoFileCompletions)
 	registerProgress(c)
+	flags.StringVar(&f.shown, "shown-as", "", "name this `COMMAND` in replays, in the place of --exec, for any folder; - if there is none")
+	flags.MarkHidden("shown-as")
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
 	return c
@@ -274,6 +277,7 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 			options.Open = func(string) (engine.Device, error) { return nil, failure }
 		}
 		defer k.Close()
+		f.showOrigin(k)
 		backend, _, err := backends.Parse(k.Device)
 		if err != nil {
 			return err
@@ -313,11 +317,10 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 		}
 		targets = []*verify.Target{one}
 	}
-	words := w.words(f)
-	for _, text := range f.shapes {
-		words = append(words, "--shapes", text)
+	options.Command = f.checkCommand(name, w)
+	if options.Command == "" {
+		options.IsNamed = false
 	}
-	options.Command = checkCommand(name, words)
 	v := &verification{targets: targets, terms: terms, options: options}
 	v.isTold = func(*evidence.Report) bool { return true }
 	if f.speed.isSet {
@@ -353,14 +356,48 @@ func unopened(w *kernelWay, d *def.Definition) *foreign.Kernel {
 	return &foreign.Kernel{Lowering: l, Device: "cpu", Close: func() error { return nil }}
 }
 
-// checkCommand returns the beginning of a command that judges the same kernel.
-func checkCommand(name string, words []string) string {
-	text := toolName + " check " + shellQuoted(name)
+// checkCommand returns the beginning of a command that judges the same kernel, from any folder. It
+// returns "" if there is none.
+func (f *checkFlags) checkCommand(name string, w *kernelWay) string {
+	words, text := w.words(f), ""
+	if w.isCommand {
+		if f.shown == noCommand {
+			return ""
+		}
+		if f.shown != "" {
+			words[1] = f.shown
+		} else {
+			text = inFolder()
+		}
+	}
+	for _, conditions := range f.shapes {
+		words = append(words, "--shapes", conditions)
+	}
+	if f.deadline != defaultDeadline {
+		words = append(words, "--deadline", f.deadline.String())
+	}
+	text += toolName + " check " + shellQuoted(absolute(name))
 	for _, word := range words {
 		text += " " + shellQuoted(word)
 	}
 	return text
 }
+
+// showOrigin has reports name the command of --shown-as, in the place of the one that ran.
+func (f *checkFlags) showOrigin(k *foreign.Kernel) {
+	words, err := splitWords(f.exec)
+	origin, shown := k.Lowering.Origin, f.shown
+	if f.shown == "" || origin == nil || err != nil {
+		return
+	}
+	if shown == noCommand {
+		shown = "a function of the program that asked for this check"
+	}
+	k.Lowering.Origin = func() string { return strings.ReplaceAll(origin(), strings.Join(words, " "), shown) }
+}
+
+// noCommand is the value of --shown-as for a kernel that only the calling program can run.
+const noCommand = "-"
 
 // secretSeed returns a seed that nobody knows before.
 func secretSeed() uint64 {

@@ -109,7 +109,7 @@ func (g *givenFlags) judge(c *cobra.Command, o *op.Operation, params *op.Values,
 		return nil, err
 	}
 	report := &verify.CallReport{
-		Tool: toolName, Version: version, Program: program, Op: o.Name, Operation: o, Waive: terms.waived, IsGiven: true, Replay: commandLine(c.Context()),
+		Tool: toolName, Version: version, Program: program, Op: o.Name, Operation: o, Waive: terms.waived, IsGiven: true, Replay: replayOf(c, results),
 	}
 	progress := startProgress(c)
 	defer progress.end()

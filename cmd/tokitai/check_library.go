@@ -28,7 +28,7 @@ var libraryWay = kernelWay{
 		return foreign.Library(f.library, f.symbol, o)
 	},
 	words: func(f *checkFlags) []string {
-		words := []string{"--library", f.library, "--symbol", f.symbol}
+		words := []string{"--library", absolute(f.library), "--symbol", f.symbol}
 		if f.strided {
 			words = append(words, "--strided")
 		}

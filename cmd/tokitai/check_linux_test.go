@@ -45,7 +45,7 @@ func TestCheckExamples(t *testing.T) {
 				switch {
 				case !isWrong && (code != exitOK || !strings.Contains(stdout, "1 accepted, 0 rejected, 0 undecided, 2 skipped")):
 					t.Errorf("exit code %d, want %d: %s%s", code, exitOK, stdout, stderr)
-				case isWrong && (code != exitRejected || !strings.Contains(stdout, "replay  tokitai check softmax.forward "+strings.Join(c.command[:1], " "))):
+				case isWrong && (code != exitRejected || !strings.Contains(stdout, "tokitai check softmax.forward "+strings.Join(c.command[:1], " "))):
 					t.Errorf("with %s: exit code %d, want %d and a replay: %s%s", c.wrong, code, exitRejected, stdout, stderr)
 				}
 			}
@@ -107,13 +107,9 @@ func TestCheckReplay(t *testing.T) {
 	if *first.Generator.Seed == *second.Generator.Seed {
 		t.Errorf("two runs have the seed %d, want different ones", *first.Generator.Seed)
 	}
-	words, err := splitWords(replay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, stdout, stderr := program(t.Context(), words[1:]...)
-	if want := "got     " + first.Failure.Got; code != exitRejected || !strings.Contains(stdout, want) {
-		t.Errorf("%s: exit code %d, want %d and %q: %s%s", replay, code, exitRejected, want, stdout, stderr)
+	code, output := inShell(t, replay)
+	if want := "got     " + first.Failure.Got; code != exitRejected || !strings.Contains(output, want) {
+		t.Errorf("%s: exit code %d, want %d and %q: %s", replay, code, exitRejected, want, output)
 	}
 }
 

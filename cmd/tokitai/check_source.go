@@ -30,7 +30,7 @@ func sourceWay(language, title string, file func(f *checkFlags) *string) *kernel
 			return f.openSource(language, *file(f), d)
 		},
 		words: func(f *checkFlags) []string {
-			words := []string{"--" + language, *file(f), "--launch", f.launch}
+			words := []string{"--" + language, absolute(*file(f)), "--launch", f.launch}
 			if f.entry != "" {
 				words = append(words, "--entry", f.entry)
 			}

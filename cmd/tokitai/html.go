@@ -65,8 +65,8 @@ func (v *verification) extra(c *cobra.Command) page.Extra {
 
 // replayAll returns the command line of a run, with its seed.
 func replayAll(c *cobra.Command, seed uint64) string {
-	text := commandLine(c.Context())
-	if !c.Flags().Changed("seed") {
+	text := replayOf(c, results)
+	if text != "" && !c.Flags().Changed("seed") {
 		text += fmt.Sprintf(" --seed %d", seed)
 	}
 	return text

@@ -43,7 +43,7 @@ func (f *judgeFlags) register(c *cobra.Command, verb, seed string) {
 	flags.BoolVar(&f.compact, "compact", false, "with --out, write small reports: a digest of each case, compressed with gzip")
 	flags.BoolVar(&f.resume, "resume", false, "resume the interrupted run in --out")
 	htmlFlag(c, &f.html)
-	flags.DurationVar(&f.deadline, "deadline", time.Minute, "abandon a launch after this `TIME`")
+	flags.DurationVar(&f.deadline, "deadline", defaultDeadline, "abandon a launch after this `TIME`")
 	budgetFlag(c, &f.budget)
 	jsonFlag(c, &f.json)
 	c.MarkFlagDirname("out")
@@ -54,6 +54,9 @@ func (f *judgeFlags) register(c *cobra.Command, verb, seed string) {
 		c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 }
+
+// defaultDeadline is how long a launch may take, unless --deadline says otherwise.
+const defaultDeadline = time.Minute
 
 func levelNames() (names []string) {
 	for l := verify.Smoke; l <= verify.Exhaustive; l++ {

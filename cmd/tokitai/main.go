@@ -103,16 +103,6 @@ func rejectUnknownHelp(root *cobra.Command) *error {
 // argsKey is the context key of the program's arguments.
 type argsKey struct{}
 
-// commandLine returns the command line, quoted for a shell.
-func commandLine(ctx context.Context) string {
-	words := []string{toolName}
-	args, _ := ctx.Value(argsKey{}).([]string)
-	for _, arg := range args {
-		words = append(words, shellQuoted(arg))
-	}
-	return strings.Join(words, " ")
-}
-
 // shellQuoted returns s quoted for a shell.
 func shellQuoted(s string) string {
 	isPlain := func(r rune) bool {

@@ -267,7 +267,7 @@ func (f *runFlags) checked(c *cobra.Command, o *op.Operation, files *openedFiles
 	if err != nil {
 		return nil, err
 	}
-	return &verify.CallReport{Tool: toolName, Version: version, Program: program, Replay: commandLine(c.Context()), Op: o.Name}, nil
+	return &verify.CallReport{Tool: toolName, Version: version, Program: program, Replay: replayOf(c, nil), Op: o.Name}, nil
 }
 
 // failed returns the error of a run that failed. If a checked kernel failed, or an earlier

@@ -149,9 +149,7 @@ def run(fn: Functions, op: Any, *, autograd: str = "", progress: Union[Progress,
     with tempfile.TemporaryDirectory(prefix="tokitai-") as folder:
         name = source.name
         if source.text:
-            name = os.path.join(folder, "operation.def")
-            with open(name, "w", encoding="utf-8") as file:
-                file.write(source.text)
+            name = forms.kept(source)
         options = hosting.Options(
             op=name,
             arrays=s["arrays"],
@@ -175,17 +173,24 @@ def run(fn: Functions, op: Any, *, autograd: str = "", progress: Union[Progress,
             report = _judge(name, functions, options, way, s, folder, known)
         report.kernel = ", ".join(dict.fromkeys(map(name_of, functions.values())))
         report.process = processes.DESCRIPTIONS[way]
-        report.is_repeatable = way == processes.FRESH and not source.text
-        call = f"tokitai.check_autograd({report.kernel}, {autograd!r}" if autograd else f"tokitai.check({report.kernel}, {_spelled(op, source)}"
-        given = {n: s[n] for n in ("device", "promise", "profile", "declare", "waive") if s[n] and not (autograd and n == "declare")}
-        report.call = call + ", dtypes=[{dtype}]" + "".join(f", {n}={_escaped(repr(v))}" for n, v in given.items()) + ", case={case}, seed={seed})"
+        report.is_repeatable = way == processes.FRESH
+        function = _named(functions)
+        call = f"tokitai.check_autograd({function}, {autograd!r}" if autograd else f"tokitai.check({function}, {_escaped(repr(name if source.text else source.name))}"
+        given = {n: s[n] for n in ("device", "level", "promise", "profile", "declare", "waive", "shapes") if s[n] and not (autograd and n == "declare")}
+        report.call = function and call + ", dtypes=[{dtype}]" + "".join(f", {n}={_escaped(repr(v))}" for n, v in given.items()) + ", case={case}, seed={seed})"
         if report.verdict == REJECTED and options.layouts == operands.VARIED and not s["case"]:
             report.notes += _layout_note(report, name, functions, options, way, s, folder)
     return report
 
 
-def _spelled(op: Any, source: forms.Source) -> str:
-    return _escaped(repr(op)) if isinstance(op, str) and not source.text else source.name
+def _named(functions: Mapping[str, Callable]) -> str:
+    """Returns callables as code, where they have names; "" for others, such as a lambda."""
+    names = {definition: name_of(function) for definition, function in functions.items()}
+    if not all(part.isidentifier() for name in names.values() for part in name.split(".")):
+        return ""
+    if "" in names and len(names) == 1:
+        return names[""]
+    return _escaped("{" + ", ".join(f"{definition!r}: {name}" for definition, name in names.items()) + "}")
 
 
 def _escaped(text: str) -> str:
@@ -233,7 +238,7 @@ def _once(name: str, kernel: processes.Kernel, shown: str, s: Mapping[str, Any],
     """Runs tokitai check once."""
     reports, progress = tempfile.mkdtemp(dir=folder), s["progress"]
     line = processes.exec_line(kernel.command)
-    command = [find_program(), "check", name, "--exec", line, "--out", reports, "--progress-file", progress.file or os.devnull, *_flags(s)]
+    command = [find_program(), "check", name, *processes.exec_flags(kernel), "--out", reports, "--progress-file", progress.file or os.devnull, *_flags(s)]
     ended = processes.run(command, kernel.meanwhile, kernel.environment, progress)
     if ended.code not in JUDGED:
         raise CheckError(_said(ended.stderr) or f"tokitai check ended with status {ended.code}")
@@ -269,14 +274,14 @@ def _flags(s: Mapping[str, Any]) -> List[str]:
 def _layout_note(report: Report, name: str, functions: Mapping[str, Callable], options: hosting.Options, way: str, s: Mapping[str, Any], folder: str) -> List[str]:
     """Says whether the failing case depends on how operands lie in memory."""
     example = report.counterexample
-    if example is None or not example.case or hosting.library_for(next(iter(functions.values())), options) in ("jax", "list"):
+    if example is None or not example.case or report.keeps_state or hosting.library_for(next(iter(functions.values())), options) in ("jax", "list"):
         return []
     alone = {**s, "case": example.case, "seed": example.seed, "dtypes": [example.dtype], "html": None, "budget": None}
     try:
         again = _judge(name, functions, options._replace(layouts=operands.PLAIN), way, alone, folder)
+        if again.verdict != ACCEPTED or _judge(name, functions, options, way, alone, folder).verdict != REJECTED:
+            return []
     except CheckError:
-        return []
-    if again.verdict != ACCEPTED:
         return []
     return ["the case passes where operands are contiguous and aligned (layouts='plain'): the kernel depends on strides or on alignment"]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import subprocess
+import tempfile
 from typing import Any, List, Mapping, NamedTuple, Sequence, Tuple, Union
 
 from tokitai_client import READS, WRITES, Client, Defined, Definition, Operation, Tensor, find_program
@@ -44,6 +47,23 @@ def source_of(op: Union[str, Definition, Operation]) -> Source:
             raise OperationError(f"{op} cannot be read: {error.strerror or error}") from error
         return Source(_name_in(text), text)
     return Source(op)
+
+
+def kept(source: Source) -> str:
+    """Writes a definition to a file that stays, so that a check of it can be repeated later, and returns its path."""
+    folder = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "tokitai", "definitions")
+    digest = hashlib.sha256(source.text.encode()).hexdigest()[:16]
+    try:
+        os.makedirs(folder, exist_ok=True)
+        handle, part = tempfile.mkstemp(dir=folder)
+    except OSError:  # no home, or one that cannot be written
+        folder = tempfile.mkdtemp(prefix="tokitai-definitions-")
+        handle, part = tempfile.mkstemp(dir=folder)
+    path = os.path.join(folder, f"{re.sub(r'[^A-Za-z0-9_.-]', '_', source.name) or 'operation'}-{digest}.def")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(source.text)
+    os.replace(part, path)
+    return path
 
 
 def _name_in(text: str) -> str:

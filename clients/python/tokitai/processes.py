@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import selectors
 import shlex
+import site
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 from contextlib import contextmanager
@@ -75,6 +77,23 @@ def fresh_command(functions: Mapping[str, Callable], options: hosting.Options) -
     for output in options.omit:
         command += ["--omit", output]
     return command + (["--autograd"] if options.autograd else [])
+
+
+def shown_command(command: Sequence[str]) -> List[str]:
+    """Returns a command as people repeat it, in any folder: with the folders in which this process finds modules, beside those
+    of the interpreter."""
+    usual = {os.path.realpath(p) for p in [*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()]}
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    path = [os.path.abspath(p) for p in [*sys.path, own] if os.path.isdir(p or os.curdir)]
+    path = [p for p in dict.fromkeys(path) if not any(os.path.realpath(p) == u or os.path.realpath(p).startswith(u + os.sep) for u in usual)]
+    settings = [f"TOKITAI={os.path.abspath(os.environ['TOKITAI'])}"] if os.environ.get("TOKITAI") else []
+    settings += ["PYTHONPATH=" + os.pathsep.join(path)] if path else []
+    return (["env", *settings] if settings else []) + list(command)
+
+
+def exec_flags(kernel: "Kernel") -> List[str]:
+    """Returns the flags of tokitai check that name a kernel, and how people repeat its calls."""
+    return ["--exec", exec_line(kernel.command), "--shown-as", exec_line(kernel.shown) if kernel.shown else "-"]
 
 
 def fresh_environment(functions: Mapping[str, Callable]) -> Dict[str, str]:
@@ -263,7 +282,7 @@ def _fresh(functions: Mapping[str, Callable], options: hosting.Options) -> Itera
             listener.close()
             told = loader.stdout.read().decode()
             if told == "ready":
-                yield Kernel(_relay(path), _wait, command)
+                yield Kernel(_relay(path), _wait, shown_command(command))
                 return
             loader.stdin.close()
             status = loader.wait()
@@ -281,7 +300,7 @@ def _fresh(functions: Mapping[str, Callable], options: hosting.Options) -> Itera
         raise (Absent if kind == "absent" else Wrong)(message)
     if told != "unfit":
         raise Wrong(f"the process that loads {', '.join(str(loading.place_of(f)) for f in functions.values())} ended with status {status}:\n{_last(said)}")
-    yield Kernel(command, _wait, command, environment)
+    yield Kernel(command, _wait, shown_command(command), environment)
 
 
 def _last(text: str, lines: int = 12) -> str:

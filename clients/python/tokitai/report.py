@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from tokitai_client import find_program
 
 ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
 UNFINISHED = "unfinished"  # no fault, but a budget was too short
 INPUTS_SHOWN = 6
 GIVEN = "call"  # the case of outputs that are given
-
+WITH_CASE = ", case={case}"  # in Report.call
+STATE, RUNS_ALL = "the kernel keeps state: ", "so the replay runs all of them"  # in notes of failures
 
 watchers: List[Callable[["Report"], None]] = []  # are called with every report that check, check_autograd or compare returns
 
@@ -120,12 +125,23 @@ class Report:
             return ""
         c = self.counterexample
         if c is not None:
-            return self.call.format(case=repr(c.case), seed=c.seed, dtype=repr(c.dtype))
-        for r in self.results:  # an error is not made smaller: the reason names its case
-            found = re.search(r"--seed (\d+).*--case '?([^'\s)]+)", r.get("reason", ""))
-            if found:
-                return self.call.format(case=repr(found.group(2)), seed=found.group(1), dtype=repr(r["dtype"]))
+            call = self.call.replace(WITH_CASE, "") if RUNS_ALL in self._failure.get("note", "") else self.call
+            return call.format(case=repr(c.case), seed=c.seed, dtype=repr(c.dtype))
+        for r in self.results:  # an error is not made smaller: the reason begins with its case
+            found = re.match(r"((?:[\w-]+:)?[\w-]+/[^\s:]+): ", r.get("reason", ""))
+            if found and self.seed is not None:
+                return self.call.format(case=repr(found.group(1)), seed=self.seed, dtype=repr(r["dtype"]))
         return ""
+
+    @property
+    def _failure(self) -> Mapping[str, Any]:
+        return next((r["failure"] for r in self.results if r.get("failure")), {})
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the callable was found to depend on earlier calls."""
+        note = self._failure.get("note", "")
+        return RUNS_ALL in note or note.startswith(STATE)
 
     def __repr__(self) -> str:
         text = f"{self.verdict}, {', '.join(dict.fromkeys(r['op'] + ' ' + r['dtype'] for r in self.results))}"
@@ -146,12 +162,18 @@ class Report:
         example = self.counterexample
         if example is not None:
             lines += _example_lines(example)
+        lines += [f"  {'' if i else 'kinds':<6}  {kind}" for i, kind in enumerate(self._failure.get("kinds", ()))]
+        if self._failure.get("note"):
+            lines.append(f"  note    {self._failure['note']}")
+        command = self._failure.get("replay", "") if self.is_repeatable else ""
+        if command:
+            if not shutil.which("tokitai"):
+                command = command.replace("tokitai check", shlex.quote(find_program()) + " check", 1)
+            lines.append(f"  replay  {command}")
         if self.replay:
-            lines.append(f"  replay  {self.replay}")
-        if example is not None:
-            failure = next(r["failure"] for r in self.results if r.get("failure"))
-            if self.is_repeatable and failure.get("replay"):
-                lines.append(f"          {failure['replay']}")
+            lines.append(f"  {'' if command else 'replay':<6}  {'in Python: ' if command else ''}{self.replay}")
+        elif example is not None and not command:
+            lines.append("  replay  only the calling program can make the calls again: the function has no name, and no other process can load it")
         lines += [f"  note    {note}" for note in self.notes]
         seed = self.seed
         lines.append(f"{'seed ' + str(seed) + ', ' if seed is not None else ''}{'run in ' + self.process if self.process else 'nothing was run'}")
