@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +25,6 @@ func TestProductsWithAxes(t *testing.T) {
 
 // On a simulated GPU too, and bad offsets are rejected there.
 func TestProductsWithAxesOnSim(t *testing.T) {
-	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	q, err := engine.NewQueue(gputest.NeedsSim(t, 32))
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"math"
-	"path/filepath"
 	"testing"
 
 	"tokitai/backend/gputest"
@@ -38,7 +37,6 @@ var functionArguments = []float32{
 // TestFunctions: the functions that no shipped operation uses have the reference's bits on
 // the CPU and on the simulator.
 func TestFunctions(t *testing.T) {
-	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	n := len(functionArguments)
 	var want []num.Array
 	for range functions.Operands {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +32,6 @@ var columns = def.Must(def.Rowwise("columns", func(b *def.Builder) {
 
 // TestIntegers evaluates int32 outputs on the CPU and in the simulator.
 func TestIntegers(t *testing.T) {
-	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	nan := float32(math.NaN())
 	values := []float32{
 		1, 5, -2, 5,

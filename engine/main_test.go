@@ -1,9 +1,14 @@
 package engine_test
 
 import (
+	"os"
 	"testing"
 
+	"tokitai/backend/gputest"
 	"tokitai/internal/plaincpu"
 )
 
-func TestMain(m *testing.M) { plaincpu.Main(m) }
+func TestMain(m *testing.M) {
+	plaincpu.Set()
+	os.Exit(gputest.KeepKernels(m.Run))
+}

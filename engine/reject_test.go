@@ -3,7 +3,6 @@ package engine_test
 import (
 	"bytes"
 	"errors"
-	"path/filepath"
 	"testing"
 
 	"tokitai/backend/gpu"
@@ -17,7 +16,6 @@ import (
 
 // onGPUs runs a test on a simulator and on a GPU.
 func onGPUs(t *testing.T, test func(t *testing.T, dev *gpu.Device)) {
-	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	t.Run("sim", func(t *testing.T) { test(t, gputest.NeedsSim(t, 32)) })
 	t.Run("cuda", func(t *testing.T) { test(t, gputest.NeedsCUDA(t)) })
 }

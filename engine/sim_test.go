@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -18,7 +17,6 @@ import (
 // TestSim admits kernels on a device whose memory the host does not see: guards and all
 // travel there and back, a wrong answer is found, and a call has the bits of the CPU.
 func TestSim(t *testing.T) {
-	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	d, dtypes := softmax.ForwardDefinition, []num.DType{num.F16, num.F16}
 	for _, width := range testlevel.Pick([]int{32}, []int{32, 64}) {
 		q, err := engine.NewQueue(gputest.NeedsSim(t, width))

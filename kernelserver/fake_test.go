@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -126,6 +127,16 @@ func (f *fake) define(request uint64, text []byte) {
 	f.reply(request, protocol.KindOK, (&protocol.Defined{Identity: identity}).Append(nil))
 }
 
+// hang waits for a byte that nobody writes.
+func hang() {
+	r, w, err := os.Pipe()
+	if err != nil {
+		panic(err)
+	}
+	r.Read(make([]byte, 1))
+	w.Close()
+}
+
 func (f *fake) call(request uint64, body []byte) {
 	_, data, err := protocol.ParseCalls(body)
 	if err != nil {
@@ -137,21 +148,14 @@ func (f *fake) call(request uint64, body []byte) {
 		fmt.Fprintln(os.Stderr, "I shall think about it")
 		return
 	case "deaf": // for CANCEL too
-		time.Sleep(time.Hour)
-	case "slow":
-		d, _ := time.ParseDuration(rest)
-		time.Sleep(d)
-	case "behind": // a gate
-		for {
-			if _, err := os.Stat(rest); err == nil {
-				break
-			}
-			time.Sleep(time.Millisecond)
+		hang()
+	case "behind": // a gate, which ends the connection of those that may pass
+		conn, err := net.Dial("unix", rest)
+		if err != nil {
+			panic(err)
 		}
-	case "turnstile":
-		for os.Remove(rest) != nil {
-			time.Sleep(time.Millisecond)
-		}
+		io.Copy(io.Discard, conn)
+		conn.Close()
 	case "die":
 		fmt.Fprintln(os.Stderr, "goodbye")
 		os.Exit(7)
@@ -197,7 +201,7 @@ func (f *fake) call(request uint64, body []byte) {
 		return
 	case "close":
 		f.conn.Close()
-		time.Sleep(time.Hour)
+		hang()
 	}
 	f.reply(request, protocol.KindOK, good)
 }

@@ -3,9 +3,11 @@
 package kernelserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/internal/await"
 	"tokitai/kernelserver/protocol"
 	"tokitai/num"
 	"tokitai/op/softmax"
@@ -71,21 +74,47 @@ func openDevice(t *testing.T, o Options) *Device {
 	return d
 }
 
-// gate holds a fake's answers back until it is opened.
+// gate holds a fake's answers back: it lets one pass, or is opened for all.
 type gate struct {
-	t    *testing.T
-	file string
+	path string
+	pass chan struct{}
 }
 
-func newGate(t *testing.T) *gate { return &gate{t, filepath.Join(t.TempDir(), "gate")} }
-
-func (g *gate) role() string { return "behind=" + g.file }
-
-func (g *gate) open() {
-	if err := os.WriteFile(g.file, nil, 0o600); err != nil {
-		g.t.Fatal(err)
+func newGate(t *testing.T) *gate {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "gate") // paths of sockets are short
+	if err != nil {
+		t.Fatal(err)
 	}
+	g := &gate{filepath.Join(folder, "gate"), make(chan struct{}, 100)}
+	listener, err := net.Listen("unix", g.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		listener.Close()
+		os.RemoveAll(folder)
+	})
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				<-g.pass
+				conn.Close()
+			}()
+		}
+	}()
+	return g
 }
+
+func (g *gate) role() string { return "behind=" + g.path }
+
+func (g *gate) letOnePass() { g.pass <- struct{}{} }
+
+func (g *gate) open() { close(g.pass) }
 
 // ask calls softmax on n ordinary values, which a fake returns as they are.
 func ask(ctx context.Context, d *Device, first float32, n int) error {
@@ -116,11 +145,7 @@ func ask(ctx context.Context, d *Device, first float32, n int) error {
 
 func waitFor(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
+	await.For(t, what, is)
 }
 
 func TestMisbehaviour(t *testing.T) {
@@ -447,7 +472,7 @@ func TestRetry(t *testing.T) {
 
 func TestBackPressure(t *testing.T) {
 	turnstile := newGate(t)
-	d := fakeDevice(t, "turnstile="+turnstile.file, Options{MaxInFlight: 1})
+	d := fakeDevice(t, turnstile.role(), Options{MaxInFlight: 1})
 	if _, err := d.running(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -478,7 +503,7 @@ func TestBackPressure(t *testing.T) {
 		t.Errorf("waiting for a slot: got %v", err)
 	}
 	for i := range 8 {
-		turnstile.open() // for one answer
+		turnstile.letOnePass()
 		waitFor(t, "a caller is answered", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
@@ -505,7 +530,7 @@ func TestSlotGivenToNobody(t *testing.T) {
 		})
 		s.mu.Lock()
 		cancel()
-		time.Sleep(100 * time.Microsecond) // for the caller to want the mutex
+		await.For(t, "the caller wants the mutex", func() bool { return await.IsBlocked("sync.Mutex.Lock", "kernelserver.(*slots).acquire") })
 		close(s.waiting[0])
 		s.waiting = nil
 		s.mu.Unlock()
@@ -540,16 +565,24 @@ func TestCloseInFlight(t *testing.T) {
 		role  string
 		grace time.Duration
 		want  error
-	}{{"slow=100ms", patience, nil}, {"hang", 100 * time.Millisecond, device.ErrClosed}, {"deaf", 100 * time.Millisecond, device.ErrClosed}} {
-		t.Run(c.role, func(t *testing.T) {
-			d := fakeDevice(t, c.role, Options{CloseGrace: c.grace})
+	}{{"", patience, nil}, {"hang", 100 * time.Millisecond, device.ErrClosed}, {"deaf", 100 * time.Millisecond, device.ErrClosed}} {
+		t.Run(cmp.Or(c.role, "answers"), func(t *testing.T) {
+			gate := newGate(t)
+			d := fakeDevice(t, cmp.Or(c.role, gate.role()), Options{CloseGrace: c.grace})
 			answers := make(chan error, 4)
 			for i := range cap(answers) {
 				go func() { answers <- ask(context.Background(), d, float32(i), 4) }()
 			}
 			waitFor(t, "calls are in flight", func() bool { return d.Stats().InFlight == cap(answers) })
 			pid := d.PID()
-			d.pool.Close()
+			isClosed := make(chan struct{})
+			go func() {
+				d.pool.Close()
+				close(isClosed)
+			}()
+			<-d.closing
+			gate.open()
+			<-isClosed
 			for range cap(answers) {
 				if err := <-answers; !errors.Is(err, c.want) {
 					t.Errorf("got %v, want %v", err, c.want)

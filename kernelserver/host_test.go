@@ -18,11 +18,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/internal/await"
 	"tokitai/internal/tool"
 	"tokitai/kernelserver/shm"
 	"tokitai/num"
@@ -76,7 +76,9 @@ func busyHost() error {
 			softmax.Forward(cpu.Queue(), x, x, Isolated(d))
 		}
 	}()
-	time.Sleep(100 * time.Millisecond)
+	if !await.Until(func() bool { return d.Stats().InFlight > 0 }) {
+		return errors.New("no call is in flight")
+	}
 	fmt.Println(d.PID())
 	select {}
 }
@@ -143,8 +145,8 @@ func replacedHost() error {
 			return err
 		}
 		syscall.Kill(d.PID(), syscall.SIGKILL)
-		for d.Stats().Deaths == 0 {
-			time.Sleep(time.Millisecond)
+		if !await.Until(func() bool { return d.Stats().Deaths > 0 }) {
+			return errors.New("the death goes unnoticed")
 		}
 	}
 	return nil

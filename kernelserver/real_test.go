@@ -23,6 +23,7 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/alone"
+	"tokitai/internal/await"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/adamw"
@@ -682,8 +683,8 @@ func TestChaos(t *testing.T) {
 	}
 	for range 10 {
 		before := good.Load()
-		waitFor(t, "there are answers", func() bool { return good.Load() > before })
-		time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
+		more := 1 + rand.Int64N(20)
+		waitFor(t, "there are answers", func() bool { return good.Load() >= before+more })
 		if pid := d.PID(); pid != 0 {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
@@ -715,7 +716,21 @@ func TestPatience(t *testing.T) {
 	if err := ask(ctx, d, 2, 4); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * hangAfter) // more shows no less
+	conn := d.child.conn
+	watch := func() (timer *time.Timer) { // of the request that was given up; another one each time it is looked at
+		conn.mu.Lock()
+		defer conn.mu.Unlock()
+		for _, r := range conn.pending {
+			if r.isAbandoned {
+				timer = r.hang
+			}
+		}
+		return timer
+	}
+	for range 3 {
+		before := watch()
+		waitFor(t, "the request is looked at", func() bool { now := watch(); return now != nil && now != before || d.Stats().Deaths != 0 })
+	}
 	if deaths := d.Stats().Deaths; deaths != 0 {
 		t.Errorf("%d processes died", deaths)
 	}
@@ -738,7 +753,7 @@ func TestResetEndsDelay(t *testing.T) {
 	waitFor(t, "the process is dead", func() bool { return d.Stats().Deaths == 1 && d.PID() == 0 })
 	answer := make(chan error)
 	go func() { answer <- run() }()
-	time.Sleep(20 * time.Millisecond)
+	waitFor(t, "the call waits for the start", func() bool { return await.IsBlocked("select", "kernelserver.(*core).start") })
 	d.Reset()
 	select {
 	case err := <-answer:

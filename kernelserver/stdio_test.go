@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -25,7 +26,8 @@ func serveStdio(kernel string) {
 		select {}
 	case "garbage":
 		fmt.Print("garbage, and no frame")
-		time.Sleep(time.Minute)
+		io.Copy(io.Discard, os.Stdin) // until its host ends it
+		return
 	case "die":
 		fmt.Fprintln(os.Stderr, "no more")
 		os.Exit(7)

@@ -31,11 +31,15 @@ func testLevel() verify.Level {
 // someOf returns all targets or, at level smoke, some of every kind.
 func someOf(targets []*verify.Target) []*verify.Target {
 	var list []*verify.Target
-	for i := 0; i < len(targets); i += testlevel.Pick(13, 1) {
+	for i := 0; i < len(targets); i += testlevel.Pick(26, 1) {
 		list = append(list, targets[i])
 	}
 	return list
 }
+
+// isTried reports whether a test tries entry i of a list: one in n in plain go test, all of them from
+// level quick on.
+func isTried(i, n int) bool { return i%testlevel.Pick(n, 1) == 0 }
 
 // same compares two reports, except for what depends on the machine and the time.
 func same(t *testing.T, what string, a, b *evidence.Report) {

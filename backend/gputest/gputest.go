@@ -52,6 +52,9 @@ func NeedsSim(t testing.TB, width int) *gpu.Device {
 	return Join(gputest.NeedsSim(t, width))
 }
 
+// KeepKernels calls run while compiled kernels are kept for all tests of a package.
+func KeepKernels(run func() int) (code int) { return gputest.KeepKernels(run) }
+
 // NeedsTable returns the driver of the chosen device, and its index there.
 func NeedsTable(t testing.TB) (table *driver.Table, index int) {
 	t.Helper()

@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/binary"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +29,6 @@ KERNEL(exchange, 64)(const Params p) {
 
 // TestSimChecks: what the environment asks for is done, and nothing else is understood.
 func TestSimChecks(t *testing.T) {
-	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	const blocks = 50
 	run := func(check, seed string) (order []byte, err error) {
 		t.Setenv("TOKITAI_SIM_CHECK", check)
@@ -90,7 +88,6 @@ func TestSimChecks(t *testing.T) {
 // TestDivided: kernels that are compiled one by one are admitted like those that are
 // compiled together.
 func TestDivided(t *testing.T) {
-	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	family.CompilesParts = true
 	defer func() { family.CompilesParts = false }()
 	q, err := engine.NewQueue(New(gputest.NeedsSim(t, 32)))

@@ -20,7 +20,6 @@ import (
 // TestTensorCores checks that a lowering for tensor cores is admitted only if a call names it and
 // the simulated GPU has tensor cores.
 func TestTensorCores(t *testing.T) {
-	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	d := gemm.ForwardDefinition
 	for _, width := range []int{32, 64} {
 		q, err := engine.NewQueue(New(gputest.NeedsSim(t, width)))
@@ -69,7 +68,6 @@ func TestUnsuited(t *testing.T) {
 // promise of bits is not chosen, not even by name; where it is not, it is admitted, by results that
 // any tensor core may give.
 func TestUnknownArchitecture(t *testing.T) {
-	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	q, err := engine.NewQueue(New(gputest.NeedsSim(t, 32)))
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +111,6 @@ func TestOtherModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("TOKITAI_CXX", planted)
-	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	q, err := engine.NewQueue(New(gputest.NeedsSim(t, 32)))
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tokitai/evidence"
+	"tokitai/internal/testlevel"
 	"tokitai/internal/tool"
 )
 
@@ -99,7 +100,7 @@ func TestCheckBatchOfLibraries(t *testing.T) {
 		}
 	}
 	write(t, filepath.Join(folder, "notes.txt"), "no library")
-	results := batch(t, exitRejected, "softmax.forward", "--batch", folder, "--library", "{}", "--symbol", "softmax", "--dtype", "f32")
+	results := batch(t, exitRejected, "softmax.forward", "--batch", folder, "--library", "{}", "--symbol", "softmax", "--dtype", "f32", "--level", testlevel.Pick("smoke", "quick"))
 	judged(t, results, map[string][2]string{
 		"right.so":   {"accepted", ""},
 		"wrong.so":   {"rejected", "differs: got "},
@@ -113,7 +114,7 @@ func TestCheckBatchOfLibraries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	judged(t, batch(t, exitOK, "softmax.forward", "--batch", folder, "--library", "{}", "--symbol", "softmax", "--budget", "10m"), map[string][2]string{"right.so": {"accepted", ""}})
+	judged(t, batch(t, exitOK, "softmax.forward", "--batch", folder, "--library", "{}", "--symbol", "softmax", "--budget", "10m", "--level", testlevel.Pick("smoke", "quick")), map[string][2]string{"right.so": {"accepted", ""}})
 	judged(t, batch(t, exitUnfinished, "softmax.forward", "--batch", folder, "--library", "{}", "--symbol", "softmax", "--budget", "1ns", "--dtype", "f32"), map[string][2]string{"right.so": {"unfinished", "no fault in 0 of the "}})
 }
 
@@ -131,7 +132,7 @@ func TestCheckBatchOfSources(t *testing.T) {
 	for name, source := range map[string]string{"right.hip": right, "lost_tail.hip": wrong, "broken.hip": broken} {
 		write(t, filepath.Join(folder, name), source)
 	}
-	results := batch(t, exitRejected, "gelu.forward", "--batch", folder, "--hip", "{}", "--entry", "gelu", "--launch", "grid=ceil(R*C/256) block=64 args=x,y,R*C:i64", "--device", "sim", "--dtype", "f32")
+	results := batch(t, exitRejected, "gelu.forward", "--batch", folder, "--hip", "{}", "--entry", "gelu", "--launch", "grid=ceil(R*C/256) block=64 args=x,y,R*C:i64", "--device", "sim", "--dtype", "f32", "--level", testlevel.Pick("smoke", "quick"))
 	judged(t, results, map[string][2]string{
 		"right.hip":     {"accepted", ""},
 		"lost_tail.hip": {"rejected", "it is not written"},

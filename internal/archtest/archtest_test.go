@@ -38,6 +38,7 @@ var rooms = []room{
 	{path: "internal/testlevel"},
 	{path: "internal/testlist", only: &claim{[]string{}, "it reads tests as text"}},
 	{path: "internal/tool"},
+	{path: "internal/await", only: &claim{[]string{}, "it waits for conditions that it does not know"}},
 	{path: "internal/nearest"},
 	{path: "num"},
 	{path: "internal/tensorcore", only: &claim{[]string{"num"}, "what is compared with an answer must not make it"}},

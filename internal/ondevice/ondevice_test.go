@@ -47,19 +47,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	if os.Getenv("TOKITAI_CACHE") == "" {
-		dir, err := os.MkdirTemp("", "tokitai-cache-")
-		if err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		os.Setenv("TOKITAI_CACHE", dir)
-	}
-	return m.Run()
+	os.Exit(gputest.KeepKernels(m.Run))
 }
 
 // child returns a command that runs this binary in a role. Settings are NAME=value.

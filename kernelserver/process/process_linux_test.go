@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tokitai/internal/alone"
+	"tokitai/internal/await"
 )
 
 // roleVariable makes the test binary a child instead; roles tells what it does.
@@ -42,7 +43,7 @@ var roles = map[string]func() error{
 	"report":   report,
 	"replaced": replaced,
 	"leaves":   leaves,
-	"sleep":    func() error { time.Sleep(patience); return nil },
+	"hang":     hang,
 }
 
 // The parent-death signal belongs to the first thread, where main runs if it is
@@ -103,15 +104,6 @@ func openDescriptors(t *testing.T) int {
 
 // patience is how long a test waits for what should come: after that something hangs.
 const patience = 5 * time.Minute
-
-func eventually(isTrue func() bool) bool {
-	for limit := time.Now().Add(patience); !isTrue(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(limit) {
-			return false
-		}
-	}
-	return true
-}
 
 // isAlive tells whether a process runs: one that nobody has reaped does not.
 func isAlive(pid int) bool {
@@ -213,7 +205,7 @@ func TestKilled(t *testing.T) {
 	if err := answers(c, "x"); err != nil {
 		t.Fatal(err)
 	}
-	if !eventually(func() bool { return len(c.LastWords()) == 2 }) {
+	if !await.Until(func() bool { return len(c.LastWords()) == 2 }) {
 		t.Fatalf("last words while it runs: got %q", c.LastWords())
 	}
 	if err := syscall.Kill(c.PID(), syscall.SIGKILL); err != nil {
@@ -317,9 +309,19 @@ func TestLeftBehind(t *testing.T) {
 	syscall.Kill(pid, syscall.SIGKILL)
 }
 
+// hang waits for a byte that nobody writes.
+func hang() error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	r.Read(make([]byte, 1))
+	return w.Close()
+}
+
 func leaves() error {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = inRole("sleep")
+	cmd.Env = inRole("hang")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err
@@ -350,7 +352,6 @@ func TestHostKilled(t *testing.T) {
 					syscall.Kill(pid, syscall.SIGKILL)
 				}
 			}()
-			time.Sleep(50 * time.Millisecond)
 			if !isAlive(pid) {
 				t.Fatal("the child ended before its host")
 			}
@@ -358,7 +359,7 @@ func TestHostKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.Wait()
-			if !eventually(func() bool { return !isAlive(pid) }) {
+			if !await.Until(func() bool { return !isAlive(pid) }) {
 				t.Error("the child outlives its host")
 			}
 		})
@@ -428,17 +429,29 @@ func TestThreadsComeAndGo(t *testing.T) {
 		t.Cleanup(func() { c.Close(0) })
 		children = append(children, c)
 	}
+	const n = 200
 	for range 3 {
-		var wait sync.WaitGroup
-		for range 200 {
-			wait.Go(func() {
+		threads, end := make(chan int, n), make(chan struct{})
+		for range n {
+			go func() {
 				runtime.LockOSThread()
-				time.Sleep(time.Millisecond)
-			})
+				threads <- unix.Gettid()
+				<-end // so that every goroutine has a thread of its own
+			}()
 		}
-		wait.Wait()
+		var all []int
+		for range n {
+			all = append(all, <-threads)
+		}
+		close(end)
+		isOver := func(tid int) bool {
+			_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid))
+			return err != nil || tid == os.Getpid() // the first thread stays
+		}
+		if !await.Until(func() bool { return !slices.ContainsFunc(all, func(tid int) bool { return !isOver(tid) }) }) {
+			t.Fatal("threads whose goroutines have ended go on")
+		}
 	}
-	time.Sleep(50 * time.Millisecond)
 	for i, c := range children {
 		if err := answers(c, "still here"); err != nil {
 			t.Errorf("child %d: %v, %v", i, err, c.Status())
@@ -504,7 +517,7 @@ func TestNoLeak(t *testing.T) {
 	if after := openDescriptors(t); after != descriptors {
 		t.Errorf("got %d descriptors, want %d as before", after, descriptors)
 	}
-	if !eventually(func() bool { return runtime.NumGoroutine() <= goroutines }) {
+	if !await.Until(func() bool { return runtime.NumGoroutine() <= goroutines }) {
 		t.Errorf("got %d goroutines, want %d as before", runtime.NumGoroutine(), goroutines)
 	}
 }
@@ -578,7 +591,9 @@ func report() error {
 		_, err := r.Read(make([]byte, 1))
 		received <- err
 	}()
-	time.Sleep(10 * time.Millisecond)
+	if !await.Until(func() bool { return await.IsBlocked("IO wait", "process.report.func1") }) {
+		return errors.New("the reader does not wait")
+	}
 
 	result := childReport{Environ: os.Environ()}
 	if result.Before, err = listDescriptors(); err != nil {
@@ -681,7 +696,7 @@ func TestReplacedOnDisk(t *testing.T) {
 			spec := self(t, "replaced")
 			spec.Program, spec.Args = program, []string{how, program}
 			var c *Child
-			isStarted := eventually(func() bool {
+			isStarted := await.Until(func() bool {
 				// Another process may still hold the file open for writing.
 				c, err = Start(spec)
 				return !errors.Is(err, syscall.ETXTBSY)

@@ -16,6 +16,7 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/alone"
+	"tokitai/internal/await"
 	"tokitai/kernelserver/protocol"
 	"tokitai/num"
 	"tokitai/op/all"
@@ -30,9 +31,7 @@ func slow(c *client) (body []byte, hasBegun func()) {
 	c.must(protocol.KindCall, body) // admitted now
 	first := memory[2*rows*cols:][:2]
 	hasBegun = func() {
-		for end := time.Now().Add(patience); first[0] == 0 && first[1] == 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
+		await.Until(func() bool { return first[0] != 0 || first[1] != 0 })
 	}
 	list := slices.Repeat([]protocol.Call{inArena(num.F16, rows, cols, 9, 2*rows*cols)}, 4000)
 	return protocol.AppendCalls(nil, list), hasBegun
@@ -242,16 +241,15 @@ func TestLengths(t *testing.T) {
 
 	// 2^32-1 bytes are announced and few sent.
 	c = connect(t, Options{MaxFrame: 1 << 40, MemoryLimit: 1 << 41})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	c.raw(append(protocol.Header{Length: 1<<32 - 1, Request: 9, Kind: protocol.KindCall}.Append(nil), make([]byte, 1<<20)...))
-	time.Sleep(50 * time.Millisecond)
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	if m.HeapAlloc > 256<<20 {
-		t.Errorf("%d bytes are allocated", m.HeapAlloc)
-	}
 	c.conn.CloseWrite()
 	c.exits(ExitTruncated)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 256<<20 {
+		t.Errorf("%d bytes were allocated", n)
+	}
 }
 
 func TestMemoryLimit(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,6 +13,7 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/alone"
+	"tokitai/internal/await"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
 	"tokitai/kernelserver/protocol"
@@ -723,7 +723,9 @@ func TestDescriptorsThatWait(t *testing.T) {
 		c.sendArena(100+i, 4096, fd)
 		unix.Close(fd)
 	}
-	time.Sleep(20 * time.Millisecond) // for the reader to take what it will
+	await.For(t, "the reader takes no more", func() bool {
+		return await.IsBlocked("select", "serve.(*server).takeDescriptors")
+	})
 	if open := descriptors(t) - before; open > maxDescriptors+2 {
 		t.Errorf("%d descriptors wait, want about %d", open, maxDescriptors)
 	}

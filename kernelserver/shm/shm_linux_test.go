@@ -20,6 +20,7 @@ import (
 
 	"tokitai/device"
 	"tokitai/internal/alone"
+	"tokitai/internal/await"
 )
 
 // roleVariable makes the test binary a peer instead.
@@ -692,7 +693,7 @@ func TestCloseEndsRead(t *testing.T) {
 		_, err := b.Read(make([]byte, 1))
 		ended <- err
 	}()
-	time.Sleep(10 * time.Millisecond)
+	await.For(t, "the reader waits", func() bool { return await.IsBlocked("IO wait", "shm.(*Conn).Read") })
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}

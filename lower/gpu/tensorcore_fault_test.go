@@ -55,7 +55,7 @@ func findFaults(t *testing.T, k *gpu.Kernel, entry string, calls []multiplied, f
 // lowest level.
 func essential(faults []fault) []fault {
 	if isSmoke() {
-		return faults[:min(len(faults), 8)]
+		return faults[:min(len(faults), 4)]
 	}
 	return faults
 }

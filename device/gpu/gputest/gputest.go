@@ -20,6 +20,20 @@ import (
 	"tokitai/internal/tool"
 )
 
+// KeepKernels calls run, the Run of a testing.M, while compiled kernels are kept for all tests of a
+// package in one folder: the one that TOKITAI_CACHE names, or else a new one, never the user's own.
+func KeepKernels(run func() int) (code int) {
+	if os.Getenv("TOKITAI_CACHE") == "" {
+		dir, err := os.MkdirTemp("", "tokitai-cache-")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		os.Setenv("TOKITAI_CACHE", dir)
+	}
+	return run()
+}
+
 // NeedsCUDA opens the first NVIDIA GPU for the duration of the test.
 func NeedsCUDA(t testing.TB) *gpu.Device { return needs(t, "cuda", "") }
 
