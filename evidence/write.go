@@ -116,7 +116,7 @@ func documents(reports []*Report) ([]document, error) {
 			return nil, fmt.Errorf("evidence: %s: %w", name, err)
 		}
 		names, hashes = append(names, name), append(hashes, FingerprintOf(data))
-		docs = append(docs, document{name + suffix, data}, document{name + ".md", []byte(r.markdown(name + suffix))})
+		docs = append(docs, document{name + suffix, data}, document{name + ".md", []byte(r.Printable().markdown(name + suffix))})
 	}
 	index := indexOf(reports, names, hashes)
 	data, err := index.JSON()
