@@ -35,11 +35,8 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 			}
 			return bad(d, o.Name, "is on "+name, q.device.Name()+", the queue's device")
 		}
-		if !allows(d, o.DTypes, t.DType(), tensors) {
-			return bad(d, o.Name, "is "+t.DType().String(), wantDType(d, o.DTypes, tensors))
-		}
 	}
-	if err := checkShapes(d, tensors); err != nil {
+	if err := CheckShapes(d, tensors); err != nil {
 		return err
 	}
 	l.Operands, l.Buffers = resized(l.Operands, len(tensors)), resized(l.Buffers, len(tensors))
@@ -108,6 +105,18 @@ func wantDType(d *def.Definition, r def.Rule, tensors []*tensor.Tensor) string {
 
 // maxColumns is the longest row: column numbers are int32.
 const maxColumns = math.MaxInt32
+
+// CheckShapes returns an error if the definition does not allow the formats and shapes of the
+// operands, given in its order. Every call checks them; programs use it before they allocate: the
+// tensors need no memory.
+func CheckShapes(d *def.Definition, tensors []*tensor.Tensor) error {
+	for i, t := range tensors {
+		if o := &d.Operands[i]; !allows(d, o.DTypes, t.DType(), tensors) {
+			return bad(d, o.Name, "is "+t.DType().String(), wantDType(d, o.DTypes, tensors))
+		}
+	}
+	return checkShapes(d, tensors)
+}
 
 // checkShapes checks that the operands' shapes agree.
 func checkShapes(d *def.Definition, tensors []*tensor.Tensor) error {

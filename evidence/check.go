@@ -46,7 +46,7 @@ func (r *Report) Check() error {
 	if n := len(faults); n > most {
 		faults = append(faults[:most], fmt.Sprintf("and %d more", n-most))
 	}
-	return fmt.Errorf("evidence: report of %s, %s, contradicts itself: %s", r.Lowering, r.DType, strings.Join(faults, "; "))
+	return fmt.Errorf("evidence: report of %s, %s, contradicts itself: %s", Printable(r.Lowering), Printable(r.DType), Printable(strings.Join(faults, "; ")))
 }
 
 // faults are the rules that a report breaks.
@@ -293,11 +293,16 @@ func hasCase(r *Report, name string) bool {
 
 // worst compares the figures with the cases in which they were worst.
 func (f *faults) worst(r *Report) {
-	largest := map[string]float64{}
+	largest, names := map[string]float64{}, map[string]bool{}
+	if len(r.WorstCases) > 0 {
+		for _, c := range r.CaseList {
+			names[c.Name] = true
+		}
+	}
 	for i, w := range r.WorstCases {
 		field := fmt.Sprintf("worst_cases[%d]", i)
 		oneOf(f, field+".figure", w.Figure, []string{FigureErrorULP, FigureErrorShare, FigureAdmissible})
-		f.unless(hasCase(r, w.Case), "%s.case is %q, which is not in case_list", field, w.Case)
+		f.unless(names[w.Case], "%s.case is %q, which is not in case_list", field, w.Case)
 		f.unless(w.Place != "", "%s.place is empty", field)
 		largest[w.Figure] = max(largest[w.Figure], w.Value)
 	}

@@ -7,12 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
+
+	"tokitai/internal/readfile"
 )
 
 // compactSuffix is the suffix of compact reports: JSON compressed by gzip.
@@ -151,61 +152,76 @@ func (r *Report) encoded() (data []byte, suffix string, err error) {
 
 // Read reads a report written by Write or WriteCompact. It does not check the report.
 func Read(path string) (*Report, error) {
-	data, err := os.ReadFile(path)
+	data, err := readfile.Regular(path, MaxReportBytes)
+	if err != nil {
+		return nil, fmt.Errorf("evidence: %w", err)
+	}
+	unpacked, err := unpack(path, data)
 	if err != nil {
 		return nil, err
 	}
-	return decodeReport(path, data)
+	return decodeReport(path, unpacked)
+}
+
+// unpack returns the JSON in a file.
+func unpack(path string, data []byte) ([]byte, error) {
+	if !strings.HasSuffix(path, compactSuffix) {
+		return data, nil
+	}
+	packed, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("evidence: %s: %w", path, err)
+	}
+	if data, err = readfile.Whole(path+", unpacked,", packed, MaxReportBytes); err != nil {
+		return nil, fmt.Errorf("evidence: %w", err)
+	}
+	return data, nil
 }
 
 func decodeReport(path string, data []byte) (*Report, error) {
-	if strings.HasSuffix(path, compactSuffix) {
-		unpacked, err := gzip.NewReader(bytes.NewReader(data))
-		if err == nil {
-			data, err = io.ReadAll(unpacked)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("evidence: %s: %w", path, err)
-		}
+	r := new(Report)
+	if err := decode(path, data, r); err != nil {
+		return nil, err
 	}
-	var r Report
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil {
-		return nil, fmt.Errorf("evidence: %s: %w", path, err)
-	}
-	return &r, nil
+	return r, nil
 }
+
+// fileForm is the form of file names in an index.
+var fileForm = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
 
 // ReadFolder reads the index of a folder and its reports. It checks everything that can be
 // checked without running a case: that every file has the SHA-256 in the index, that every
-// report is consistent, and that the index agrees with the reports.
+// report is consistent, and that the index agrees with the reports. It reads regular files of
+// the folder only, each of a limited size, and of a form that [Write] gives them.
 func ReadFolder(dir string) (*Index, []*Report, error) {
-	data, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	path := filepath.Join(dir, "index.json")
+	data, err := readfile.Regular(path, MaxIndexBytes)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("evidence: %w", err)
 	}
 	var x Index
-	if err := json.Unmarshal(data, &x); err != nil {
-		return nil, nil, fmt.Errorf("evidence: %s: %w", filepath.Join(dir, "index.json"), err)
+	if err := decode(path, data, &x); err != nil {
+		return nil, nil, err
 	}
 	var reports []*Report
 	var names, hashes []string
-	for _, e := range x.Reports {
-		path := filepath.Join(dir, filepath.Base(e.JSON))
-		data, err := os.ReadFile(path)
+	bytes, cases := 0, 0
+	seen := map[string]bool{}
+	for i, e := range x.Reports {
+		if !fileForm.MatchString(e.JSON) {
+			return nil, nil, fmt.Errorf("evidence: %s: reports[%d].json is %q, want the name of a file", path, i, e.JSON)
+		}
+		if seen[e.JSON] {
+			return nil, nil, fmt.Errorf("evidence: %s lists %s twice", path, e.JSON)
+		}
+		seen[e.JSON] = true
+		r, size, err := readListed(filepath.Join(dir, e.JSON), e.SHA256)
 		if err != nil {
 			return nil, nil, err
 		}
-		if got := FingerprintOf(data); got != e.SHA256 {
-			return nil, nil, fmt.Errorf("evidence: %s has SHA-256 %s, want %s as in the index", path, got, e.SHA256)
-		}
-		r, err := decodeReport(path, data)
-		if err == nil {
-			err = r.Check()
-		}
-		if err != nil {
-			return nil, nil, err
+		bytes, cases = bytes+size, cases+len(r.CaseList)
+		if bytes > MaxFolderBytes || cases > MaxFolderCases {
+			return nil, nil, fmt.Errorf("evidence: the reports of %s up to %s have %d bytes and %d cases, at most %d and %d are read", path, e.JSON, bytes, cases, MaxFolderBytes, MaxFolderCases)
 		}
 		reports = append(reports, r)
 		names, hashes = append(names, strings.TrimSuffix(e.Markdown, ".md")), append(hashes, e.SHA256)
@@ -214,7 +230,30 @@ func ReadFolder(dir string) (*Index, []*Report, error) {
 		return nil, nil, errors.New("evidence: the index lists no reports")
 	}
 	if want := indexOf(reports, names, hashes); !reflect.DeepEqual(complete(reflect.ValueOf(&x)).Interface(), complete(reflect.ValueOf(want)).Interface()) {
-		return nil, nil, fmt.Errorf("evidence: %s does not agree with its reports", filepath.Join(dir, "index.json"))
+		return nil, nil, fmt.Errorf("evidence: %s does not agree with its reports", path)
 	}
 	return &x, reports, nil
+}
+
+// readListed reads a report that must have a SHA-256, and checks it. It also returns its size.
+func readListed(path, sha256 string) (*Report, int, error) {
+	data, err := readfile.Regular(path, MaxReportBytes)
+	if err != nil {
+		return nil, 0, fmt.Errorf("evidence: %w", err)
+	}
+	if got := FingerprintOf(data); got != sha256 {
+		return nil, 0, fmt.Errorf("evidence: %s has SHA-256 %s, want %s as in the index", path, got, sha256)
+	}
+	unpacked, err := unpack(path, data)
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err := decodeReport(path, unpacked)
+	if err == nil {
+		err = r.Check()
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return r, len(unpacked), nil
 }

@@ -53,7 +53,7 @@ func (x *Index) JSON() ([]byte, error) { return encode(x) }
 func (r *Run) JSON() ([]byte, error) { return encode(r) }
 
 // encode returns v as JSON: fields in the order of declaration, map keys sorted, nil
-// lists as [], times in UTC, and a line feed at the end.
+// lists as [], times in UTC, texts printable, and a line feed at the end.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -67,8 +67,8 @@ func encode(v any) ([]byte, error) {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// complete returns a deep copy of v without nil lists and maps, unless JSON omits them, and
-// with times in UTC.
+// complete returns a deep copy of v without nil lists and maps, unless JSON omits them, with times
+// in UTC and printable texts.
 func complete(v reflect.Value) reflect.Value {
 	if v.Type() == timeType {
 		return reflect.ValueOf(v.Interface().(time.Time).UTC())
@@ -94,8 +94,10 @@ func complete(v reflect.Value) reflect.Value {
 	case reflect.Map:
 		out.Set(reflect.MakeMap(v.Type()))
 		for key, value := range v.Seq2() {
-			out.SetMapIndex(key, complete(value))
+			out.SetMapIndex(complete(key), complete(value))
 		}
+	case reflect.String:
+		out.SetString(Printable(v.String()))
 	default:
 		out.Set(v)
 	}

@@ -116,7 +116,7 @@ func documents(reports []*Report) ([]document, error) {
 			return nil, fmt.Errorf("evidence: %s: %w", name, err)
 		}
 		names, hashes = append(names, name), append(hashes, FingerprintOf(data))
-		docs = append(docs, document{name + suffix, data}, document{name + ".md", []byte(r.markdown(name + suffix))})
+		docs = append(docs, document{name + suffix, data}, document{name + ".md", []byte(r.Printable().markdown(name + suffix))})
 	}
 	index := indexOf(reports, names, hashes)
 	data, err := index.JSON()
@@ -171,16 +171,21 @@ func write(system files, dir string, reports []*Report) (err error) {
 		}
 		undo = append(undo, func() error { return os.Remove(folder) })
 	}
-	staging, err := system.MkdirTemp(dir, ".unfinished-*")
+	var staging string
+	forget, err := leftover.Make(func() (remove func(), err error) {
+		staging, err = system.MkdirTemp(dir, ".unfinished-*")
+		return func() { os.RemoveAll(staging) }, err
+	})
 	if err != nil {
 		return fmt.Errorf("evidence: %w", err)
 	}
-	forget := leftover.Add(func() { os.RemoveAll(staging) })
 	defer forget()
 	undo = append(undo, func() error { return os.RemoveAll(staging) })
 
 	for _, d := range docs {
-		if err := writeFile(system, filepath.Join(staging, d.name), d.data); err != nil {
+		// Each file is one step: an interrupt removes the folder when none is being written.
+		err := leftover.Whole(func() error { return writeFile(system, filepath.Join(staging, d.name), d.data) })
+		if err != nil {
 			return fmt.Errorf("evidence: %s was not written: %w", filepath.Join(dir, d.name), err)
 		}
 	}

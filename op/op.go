@@ -189,8 +189,12 @@ func (v *Values) Bool(name string) bool {
 	return x
 }
 
-// Fail records an error, unless there is an earlier one.
+// Fail records an error, unless there is an earlier one. Whatever the error is, parameters are
+// arguments of a call: it becomes a device.ArgumentError.
 func (v *Values) Fail(err error) {
+	if err != nil && !errors.Is(err, device.ErrBadArgument) {
+		err = &device.ArgumentError{Op: v.op.Name, Operand: "parameters", Got: "are refused: " + err.Error(), Cause: err}
+	}
 	if v.err == nil {
 		v.err = err
 	}

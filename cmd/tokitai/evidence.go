@@ -27,7 +27,8 @@ func newEvidence() *cobra.Command {
 		Long: `Check the reports in a folder written by 'tokitai verify --out' or 'tokitai run
 --report', on this machine or another: every file must have the SHA-256 that the
 index gives, no report may contradict itself, and the index must agree with the
-reports.
+reports. Only regular files of the folder are read, reports of at most 64 MiB each and
+1 GiB in all, unpacked; keys that verify does not write are errors.
 
 With --replay N, N cases spread over the reports run again here, and must give the
 same results to the last bit. This works on any device: a kernel that promises exact

@@ -104,6 +104,50 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// TestInterruptWriting interrupts a verification right before or while it writes its reports: they
+// are all there or none, and nothing unfinished stays.
+func TestInterruptWriting(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "out")
+	p := startProgram(t, "verify", "softmax", "gelu", "norm", "--device", "cpu", "--level", "smoke", "--out", out)
+	for { // until reports are being written, or all are
+		if staged, _ := filepath.Glob(filepath.Join(out, ".unfinished-*")); len(staged) > 0 {
+			break
+		}
+		if _, err := os.Stat(filepath.Join(out, "index.json")); err == nil {
+			break
+		}
+		runtime.Gosched()
+	}
+	p.Process.Signal(os.Interrupt)
+	p.Process.Signal(os.Interrupt) // does not wait for the command
+	io.Copy(io.Discard, p.stdout)
+	p.Wait()
+	left, _ := filepath.Glob(filepath.Join(out, "*"))
+	hidden, _ := filepath.Glob(filepath.Join(out, ".*"))
+	_, err := os.Stat(filepath.Join(out, "index.json"))
+	for _, name := range append(left, hidden...) {
+		if isReport := filepath.Base(name) != journalFile; isReport && err != nil || strings.Contains(name, "unfinished") {
+			t.Errorf("%s stays, index.json: %v", name, err)
+		}
+	}
+}
+
+// TestInterruptReplaying: an interrupted replay prints what it has found.
+func TestInterruptReplaying(t *testing.T) {
+	t.Parallel()
+	p := startProgram(t, "evidence", filepath.Join("..", "..", "docs", "evidence", "h200-tensor-cores"), "--replay", "100000")
+	p.await(t, "consistent\n") // cases run again from now on
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	printed, _ := io.ReadAll(p.stdout)
+	p.Wait()
+	if code := p.ProcessState.ExitCode(); code != exitUndecided || !strings.Contains(string(printed), "run again on cpu: ") || !strings.Contains(p.stderr.String(), "tokitai evidence: interrupted: ") {
+		t.Errorf("exit code %d, %q, %q", code, printed, p.stderr.String())
+	}
+}
+
 // Compilers are ended with the program, and what they have made is removed.
 func TestInterruptCompiling(t *testing.T) {
 	tool.Need(t, "g++")

@@ -223,12 +223,12 @@ func parseTensor(s string) (safetensors.Entry, error) {
 	a := num.NewArray(dtype, elems, 1)
 	e.Data = a.Data
 	for i, v := range values {
-		if dtype == num.I32 {
-			n, err := strconv.ParseInt(v, 10, 32)
+		if slices.Contains(num.IntegerDTypes, dtype) || dtype == num.I32 {
+			n, err := strconv.ParseInt(v, 10, 8*dtype.Size())
 			if err != nil {
 				return e, err
 			}
-			a.SetBits(i, 0, uint32(int32(n)))
+			a.SetBits64(i, 0, uint64(n))
 			continue
 		}
 		x, err := strconv.ParseFloat(v, 64)

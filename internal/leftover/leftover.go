@@ -50,18 +50,31 @@ func Make(create func() (remove func(), err error)) (forget func(), err error) {
 }
 
 // Folder creates a temporary folder, like os.MkdirTemp, and registers its removal. It
-// returns a function that removes the folder and all its content.
+// returns a function that removes the folder and all its content. It first removes the folders of
+// the same pattern that processes left behind which were killed.
 func Folder(dir, pattern string) (path string, remove func(), err error) {
+	sweep(dir, pattern)
+	var release func()
 	forget, err := Make(func() (func(), error) {
 		var err error
-		path, err = os.MkdirTemp(dir, pattern)
-		return func() { os.RemoveAll(path) }, err
+		if path, err = os.MkdirTemp(dir, pattern); err != nil {
+			return nil, err
+		}
+		if release, err = lock(path); err != nil {
+			os.RemoveAll(path)
+			return nil, err
+		}
+		return func() {
+			os.RemoveAll(path)
+			release() // until then the folder is in use
+		}, nil
 	})
 	if err != nil {
 		return "", nil, err
 	}
 	return path, func() {
 		os.RemoveAll(path)
+		release()
 		forget()
 	}, nil
 }

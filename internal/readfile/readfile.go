@@ -4,9 +4,11 @@ package readfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 )
@@ -43,6 +45,55 @@ func (f Format[R]) Open(path string) (r R, file io.Closer, err error) {
 		return r, nil, f.InFile(path, err)
 	}
 	return r, source, nil
+}
+
+// Regular reads a regular file of at most n bytes. It follows no link, and waits for no pipe or
+// device.
+func Regular(path string, n int64) ([]byte, error) {
+	before, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is %s, want a regular file", path, kindOf(before.Mode()))
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if now, err := file.Stat(); err != nil || !os.SameFile(before, now) {
+		return nil, fmt.Errorf("%s was replaced while it was opened: %w", path, cmp.Or(err, fs.ErrInvalid))
+	}
+	return Whole(path, file, n)
+}
+
+// Whole reads r to its end, of at most n bytes. An error names the path.
+func Whole(path string, r io.Reader, n int64) ([]byte, error) {
+	data, err := UpTo(r, n+1)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case int64(len(data)) > n:
+		return nil, fmt.Errorf("%s has more than %d bytes, which is the most that is read", path, n)
+	}
+	return data, nil
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a folder"
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "special"
 }
 
 // UpTo reads n bytes, or fewer if r ends early. It allocates memory as bytes arrive.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,6 +86,19 @@ func (s *server) call(ctx context.Context, body []byte) (result reply, err error
 	if err != nil {
 		return reply{}, err
 	}
+	if inlineBytes > scratchBytes {
+		for i := range s.steps {
+			if err := s.steps[i].checkShapes(); err != nil {
+				return reply{}, s.inCall(i, err)
+			}
+		}
+		defer func() {
+			if err != nil { // a block that may be large is garbage now
+				s.clear(b)
+				debug.FreeOSMemory()
+			}
+		}()
+	}
 	if err := s.hold(b, b.replyBytes); err != nil {
 		return reply{}, err
 	}
@@ -112,12 +126,28 @@ func (s *server) call(ctx context.Context, body []byte) (result reply, err error
 	return result, s.collect(b, result.data)
 }
 
-// clear releases the memory of a request.
+// checkShapes checks the formats and shapes of all operands against the definition, before memory
+// is allocated for them.
+func (st *step) checkShapes() error {
+	tensors := make([]*tensor.Tensor, len(st.Operands))
+	for k := range st.call.Operands {
+		o := &st.call.Operands[k]
+		t, err := tensor.At(outline{bytes: math.MaxInt64}, 0, o.Tensor.DType, lastSize(&o.Tensor), o.Tensor.Shape...)
+		if err != nil {
+			return named(st, o, err)
+		}
+		tensors[st.slots[k]] = t
+	}
+	return engine.CheckShapes(st.Definition, tensors)
+}
+
+// clear releases the memory of a request. A second call does nothing.
 func (s *server) clear(b *batch) {
 	for _, buffer := range b.owned {
 		buffer.Close()
 	}
 	s.memory.giveBack(forState, b.held)
+	b.owned, b.inline, b.mirrors, b.held = nil, nil, nil, 0
 	clear(s.steps)
 	clear(s.tensors)
 }

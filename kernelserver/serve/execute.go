@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime/debug"
 
@@ -182,6 +183,10 @@ func (s *server) hello() error {
 	return nil
 }
 
+// handleBytes is the memory that a handle takes beside its bytes, about: their alignment, the
+// buffer and its cleanup, and the entry in the table.
+const handleBytes = 512
+
 func (s *server) new(body []byte) error {
 	n, err := protocol.ParseNumber(body)
 	if err != nil {
@@ -191,12 +196,15 @@ func (s *server) new(body []byte) error {
 	if bytes == 0 {
 		return &device.ArgumentError{Op: "NEW", Operand: "memory", Got: "has 0 bytes", Want: "at least 1"}
 	}
-	if err := s.memory.take(forState, bytes); err != nil {
+	if bytes > math.MaxInt64-handleBytes {
+		return s.memory.exhausted(bytes)
+	}
+	if err := s.memory.take(forState, bytes+handleBytes); err != nil {
 		return err
 	}
 	buffer, err := s.device.Alloc(bytes)
 	if err != nil {
-		s.memory.giveBack(forState, bytes)
+		s.memory.giveBack(forState, bytes+handleBytes)
 		return err
 	}
 	s.newest++
@@ -215,7 +223,7 @@ func (s *server) free(body []byte) error {
 		return err
 	}
 	delete(s.handles, n)
-	s.memory.giveBack(forState, buffer.Bytes())
+	s.memory.giveBack(forState, buffer.Bytes()+handleBytes)
 	return buffer.Close()
 }
 

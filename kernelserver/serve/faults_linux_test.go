@@ -257,12 +257,12 @@ func TestMemoryLimit(t *testing.T) {
 	c := connect(t, Options{MemoryLimit: limit})
 	big := c.newHandle(700_000)
 	f := c.refused(protocol.CodeOutOfMemory, protocol.KindNew, protocol.Numbers(nil, 700_000))
-	if f.Detail("asked") != "700000" || f.Detail("free") == "" || f.Detail("device") != "cpu" {
+	if f.Detail("asked") != fmt.Sprint(700_000+handleBytes) || f.Detail("free") == "" || f.Detail("device") != "cpu" {
 		t.Errorf("the failure is %+v", f)
 	}
 	// A frame that does not fit is thrown away.
 	f = c.refused(protocol.CodeOutOfMemory, protocol.KindWrite, append((&protocol.Transfer{Handle: big, Bytes: 500_000}).Append(nil), make([]byte, 500_000)...))
-	if f.Detail("asked") != "500025" || f.Detail("free") != fmt.Sprint(limit-700_000) {
+	if f.Detail("asked") != "500025" || f.Detail("free") != fmt.Sprint(limit-700_000-handleBytes) {
 		t.Errorf("the failure is %+v", f)
 	}
 	// Nor does a reply.
@@ -289,6 +289,57 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	if m := c.stats(); m.HeldBytes != 0 || m.PeakBytes > limit {
 		t.Errorf("stats are %+v", m)
+	}
+}
+
+// Shapes are compared with the definition before memory is allocated for them.
+func TestShapesBeforeMemory(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
+	c := connect(t, Options{MemoryLimit: 1 << 50})
+	operand := func(name string, carried uint8, cols int) protocol.Operand {
+		return protocol.Operand{Name: name, Tensor: protocol.Tensor{DType: num.F32, Shape: []int{2, cols}, Place: protocol.InFrame, Carried: carried}}
+	}
+	for _, cols := range []int{134217733, 671088645} {
+		call := protocol.Call{Definition: "softmax.forward", Operands: []protocol.Operand{operand("x", protocol.WithRequest, 3), operand("y", protocol.WithReply, cols)}}
+		f := c.refused(protocol.CodeBadArgument, protocol.KindCall, append(protocol.AppendCalls(nil, []protocol.Call{call}), make([]byte, 24)...))
+		if f.Detail("operand") != "y" || !strings.Contains(f.Message, "[2 3] like x") {
+			t.Errorf("the failure is %+v", f)
+		}
+	}
+	if m := c.stats(); m.HeldBytes != 0 || m.PeakBytes > 1<<20 {
+		t.Errorf("stats are %+v", m)
+	}
+	var m runtime.MemStats
+	if runtime.ReadMemStats(&m); m.TotalAlloc > 256<<20 {
+		t.Errorf("%d bytes were allocated", m.TotalAlloc)
+	}
+}
+
+// Handles count with all the memory that they take.
+func TestManyHandles(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
+	const limit = 8 << 20
+	c := connect(t, Options{MemoryLimit: limit})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	n := 0
+	for ; ; n++ {
+		if _, failure := c.do(protocol.KindNew, protocol.Numbers(nil, 1)); failure != nil {
+			if failure.Code != protocol.CodeOutOfMemory {
+				t.Fatal(failure)
+			}
+			break
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > limit || n < 1000 {
+		t.Errorf("%d handles of a byte take %d bytes, want at most %d", n, grown, limit)
 	}
 }
 

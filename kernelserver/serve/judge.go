@@ -182,6 +182,9 @@ func (s *server) question(b *batch, q *protocol.Question) (*step, error) {
 			return nil, malformed("operands that no frame can hold")
 		}
 	}
+	if err := st.checkShapes(); err != nil {
+		return nil, err
+	}
 	if err := s.hold(b, judgingBytes*total); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package gemm
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -8,6 +9,7 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/num/zpk"
 	"tokitai/op"
 	"tokitai/tensor"
 )
@@ -62,8 +64,14 @@ func zpkOperation() *op.Operation {
 		}
 		chosen, err := ZPKDefinitionOf(r)
 		if err != nil {
+			switch {
+			case errors.Is(err, zpk.ErrNotPrime):
+				v.Refuse("p", "a prime")
+			case errors.Is(err, zpk.ErrTooLarge):
+				v.Refuse("k", "less: p^k is at most 2^63")
+			}
 			v.Fail(err)
-			return d, err
+			return d, v.Err()
 		}
 		return chosen, nil
 	}

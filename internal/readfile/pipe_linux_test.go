@@ -1,0 +1,21 @@
+package readfile_test
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"tokitai/internal/readfile"
+)
+
+// TestPipe: a pipe without a writer is refused at once.
+func TestPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o666); err != nil {
+		t.Skip(err)
+	}
+	if _, err := readfile.Regular(path, 1); err == nil || !strings.Contains(err.Error(), "is a named pipe, want a regular file") {
+		t.Error(err)
+	}
+}
