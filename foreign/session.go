@@ -214,7 +214,11 @@ func (n *session) malformed(kind protocol.Kind, err error) error {
 // lost returns the error of a conversation that broke off.
 func (n *session) lost(kind protocol.Kind, err error, deadline time.Duration) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return n.withWords(fmt.Errorf("%w: kernel process %d did not answer %v within %v, and was killed", engine.ErrHung, n.child.PID(), kind, deadline))
+		hint := ""
+		if kind == protocol.KindCall && !n.hasAnswered {
+			hint = "; it was its first call, in which many kernels compile: a longer deadline waits for that"
+		}
+		return n.withWords(fmt.Errorf("%w: kernel process %d did not answer %v within %v, and was killed%s", engine.ErrHung, n.child.PID(), kind, deadline, hint))
 	}
 	select {
 	case <-n.child.Done():

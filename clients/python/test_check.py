@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import math
 import os
 import random
@@ -19,7 +20,7 @@ from typing import Any, List
 from unittest import mock
 
 import tokitai
-from tokitai import Tensor, arrays, autograd, calling, loading, operands, preloaded, processes
+from tokitai import Tensor, arrays, autograd, calling, loading, operands, preloaded, processes, settings
 from tokitai.calling import Shape, Wrong
 from tokitai_client import find_program
 
@@ -484,6 +485,71 @@ class Conventions(unittest.TestCase):
         for result, word in ((None, "returned None"), ("a", "returned one array, want 3"), (("a",), "returned 1 values, want 3"), (7, "returned a int")):
             with self.assertRaisesRegex(Wrong, word):
                 give(result)
+
+
+def adamw(weight: Any, m: Any, v: Any, grad: Any, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, t: int) -> Any:
+    """AdamW by what people set, in binary64."""
+    step, root = lr / settings.correction(beta1, t), settings.correction(beta2, t) ** 0.5
+    weights, firsts, seconds = [], [], []
+    for row in zip(weight, m, v, grad):
+        news = []
+        for w, a, b, g in zip(*row):
+            a, b = beta1 * a + (1 - beta1) * g, beta2 * b + (1 - beta2) * g * g
+            down = math.sqrt(b) / root + eps if b >= 0 else math.nan
+            news.append((w - (step * (a / down) + lr * weight_decay * w), a, b))
+        for rows, values in zip((weights, firsts, seconds), zip(*news)):
+            rows.append(list(values))
+    return weights, firsts, seconds
+
+
+class Settings(unittest.TestCase):
+    def test_follow(self) -> None:
+        """The parameters of a call follow from the settings that a callable gets, within four roundings of binary64."""
+
+        def derived(lr: float, beta1: float, beta2: float, weight_decay: float, t: int) -> dict:
+            corrections = settings.correction(beta1, t), settings.correction(beta2, t)
+            return {"beta1": beta1, "beta2": beta2, "step_size": lr / corrections[0], "inverse_sqrt_bc2": 1 / math.sqrt(corrections[1]), "decay": lr * weight_decay}
+
+        for lr, beta1, beta2, decay, t in itertools.product(
+            (0, 1e-8, 1e-3, 1), (0, 0.1, 0.9, 1 - 2**-20), (0, 0.5, 0.999, 1 - 2**-22), (0, 0.01, 1), (1, 2, 10, 1000, 10**5, 2**24 + 1, 2**31 - 1)
+        ):
+            want = derived(lr, beta1, beta2, decay, t)
+            got = settings.settings_of("adamw.step").of(want)
+            self.assertIsInstance(got["t"], int)
+            self.assertTrue(1 <= got["t"] < 2**31, got)
+            again = derived(got["lr"], beta1, beta2, got["weight_decay"], got["t"])
+            for name, value in want.items():
+                self.assertLessEqual(abs(again[name] - value), abs(value) * 2**-51, (name, lr, beta1, beta2, decay, t))
+
+    def test_taken(self) -> None:
+        shape = Shape("adamw.step", ("weight", "grad"), ("weight",), ("beta1", "step_size"), ("lr", "weight_decay", "t"))
+        self.assertEqual(calling.convention(lambda weight, grad, lr, beta1, t: 0, shape).by_name, ("weight", "grad", "beta1", "lr", "t"))
+        self.assertEqual(calling.convention(lambda weight, grad, **rest: 0, shape).by_name, ("weight", "grad", "beta1", "step_size"))
+        with self.assertRaisesRegex(Wrong, "needs momentum, .* its parameters beta1, step_size, lr, weight_decay, t"):
+            calling.convention(lambda weight, grad, momentum: 0, shape)
+
+    def test_judged(self) -> None:
+        def late(weight: Any, m: Any, v: Any, grad: Any, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, t: int) -> Any:
+            return adamw(weight, m, v, grad, lr, beta1, beta2, eps, weight_decay, t + 1)
+
+        def without_decay(weight: Any, m: Any, v: Any, grad: Any, lr: float, beta1: float, beta2: float, eps: float, t: int) -> Any:
+            return adamw(weight, m, v, grad, lr, beta1, beta2, eps, 0.01, t)
+
+        for function, case, verdict in ((adamw, "step-10/R=5,C=33", "accepted"), (late, "step-10/R=5,C=33", "rejected"), (without_decay, "step-10/R=5,C=33", "accepted")):
+            self.assertEqual(tokitai.check(function, "adamw.step", dtypes=["f32"], case=case, seed=1).verdict, verdict, function)
+
+
+class Shapes(unittest.TestCase):
+    def test_declared(self) -> None:
+        def by_16(x: List[List[float]]) -> List[List[float]]:
+            if len(x[0]) % 16:
+                raise NotImplementedError("rows of other lengths")
+            return softmax(x)
+
+        refused, declared = check(by_16), check(by_16, shapes=["C % 16 == 0", "R <= 4"])
+        self.assertEqual((refused.verdict, declared.verdict), ("undecided", "accepted"))
+        self.assertIn("--shapes 'C % 16 == 0'", str(refused))
+        self.assertIn("shapes other than C % 16 == 0 and R <= 4 were left out", str(declared))
 
 
 class Blocks(unittest.TestCase):

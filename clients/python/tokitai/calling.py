@@ -41,12 +41,14 @@ class Convention(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A definition, as far as a call tells: names of inputs, outputs (inout operands are both) and parameters."""
+    """A definition, as far as a call tells: names of inputs, outputs (inout operands are both), parameters, and what people set
+    instead of some of these."""
 
     name: str
     inputs: Tuple[str, ...]
     outputs: Tuple[str, ...]
     params: Tuple[str, ...]
+    settings: Tuple[str, ...] = ()
 
 
 def name_of(function: Callable) -> str:
@@ -86,7 +88,7 @@ def convention(function: Callable, shape: Shape, omitted: Sequence[str] = ()) ->
 
     taken: set = set()
     positional: Tuple[str, ...] = ()
-    params = tuple(n for n in shape.params if n in takes or takes_any)
+    params = tuple(n for n in shape.params if n in takes or takes_any) + tuple(n for n in shape.settings if n in takes)
     if not all(n in takes or (takes_any and n not in parameters) for n in shape.inputs):
         positional = shape.inputs
         places = [n for n, q in parameters.items() if q.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -111,7 +113,7 @@ def convention(function: Callable, shape: Shape, omitted: Sequence[str] = ()) ->
     if unknown:
         raise Wrong(
             f"{name_of(function)}{_signature(function)} needs {unknown[0]}, which {shape.name} does not have: "
-            f"its inputs are {', '.join(shape.inputs)}{', its parameters ' + ', '.join(shape.params) if shape.params else ''}, its outputs {', '.join(shape.outputs)}"
+            f"its inputs are {', '.join(shape.inputs)}{', its parameters ' + ', '.join(shape.params + shape.settings) if shape.params else ''}, its outputs {', '.join(shape.outputs)}"
         )
     return Convention(positional, by_name, written, out, returned)
 

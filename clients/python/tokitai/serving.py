@@ -43,6 +43,7 @@ from tokitai_client import (
 
 from . import calling, operands
 from .calling import Shape, Wrong
+from .settings import settings_of
 
 MALFORMED, BAD_ARGUMENT, TOO_LARGE, NOT_SUPPORTED, INTERNAL, NO_VERSION = 1, 2, 4, 10, 11, 12
 LONGEST_STRING = 4096
@@ -73,7 +74,7 @@ class Request(NamedTuple):
     def shape(self) -> Shape:
         reads = tuple(o.name for o in self.operands if o.role & READS)
         writes = tuple(o.name for o in self.operands if o.role & WRITES)
-        return Shape(self.definition, reads, writes, tuple(self.params))
+        return Shape(self.definition, reads, writes, tuple(self.params), tuple(n for n in settings_of(self.definition).defaults if n not in self.params))
 
 
 def _decode_operand(body: _Body) -> Operand:
@@ -114,7 +115,8 @@ class Kernel:
         how = self._conventions.get(shape)
         if how is None:
             how = self._conventions[shape] = calling.convention(self.function, shape, self.omitted)
-        self._check_params(how, request)
+        set_by = {n: v for n, v in settings_of(request.definition).of(request.params).items() if n in shape.settings}
+        self._check_params(how, request, set_by)
         self._look_back()
         choice, noise = self._choices(request, data)
         blocks = {}
@@ -127,6 +129,7 @@ class Kernel:
                     raise Wrong(str(error), is_refusal=True) from error
         values: Dict[str, Any] = {o.name: blocks[o.name].array for o in request.operands if o.role & READS}
         values.update((n, self._param(n, v)) for n, v in request.params.items())
+        values.update(set_by)
         buffers = {n: blocks[n].array for n in how.written}
         for o in request.operands:
             if o.role & WRITES and o.name not in how.written and o.name not in self.omitted:
@@ -219,13 +222,17 @@ class Kernel:
         form = next((p for p in self.form.params if p.name == name), None) if self.form else None
         return int(value) if form is not None and form.is_int else value
 
-    def _check_params(self, how: calling.Convention, request: Request) -> None:
-        """Refuses a call with parameters that the callable does not take, unless they have their defaults."""
-        for name, value in request.params.items():
+    def _check_params(self, how: calling.Convention, request: Request, set_by: Mapping[str, float]) -> None:
+        """Refuses a call with parameters that the callable does not take, unless they have their defaults. A callable that takes
+        what people set need not take what is computed from it."""
+        settings, needed = settings_of(request.definition), dict(request.params)
+        if any(name in how.by_name for name in set_by):
+            needed = {**{n: v for n, v in needed.items() if n not in settings.derived}, **set_by}
+        for name, value in needed.items():
             if name in how.by_name:
                 continue
             form = next((p for p in self.form.params if p.name == name), None) if self.form else None
-            default = form.default if form else None
+            default = form.default if form else settings.defaults.get(name)
             if default is None or struct.pack("<f", default) != struct.pack("<f", value):
                 wants = f"its default {default:g}" if default is not None else "no default"
                 raise Wrong(f"{self.name} takes no parameter {name}, which is {value:g} in this call and has {wants}: add {name} to its parameters", is_refusal=True)
