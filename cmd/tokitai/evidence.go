@@ -43,7 +43,7 @@ was replayed is not on it.
 The exit code is 1 if the reports cannot be read or contradict themselves, and 3 if a
 replayed case gives other results.`,
 		Example: `  tokitai evidence --help`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
 				return wrongUse("no folder given")
@@ -51,6 +51,8 @@ replayed case gives other results.`,
 				return wrongUse("unexpected argument %q", args[1])
 			case f.replay < 0:
 				return wrongUse("--replay is %d, want a number of cases", f.replay)
+			case f.replay == 0 && c.Flags().Changed("device"):
+				return wrongUse("--device needs --replay: without it nothing runs")
 			}
 			return checkDevice(f.device)
 		},
