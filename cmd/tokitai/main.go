@@ -195,7 +195,7 @@ Exit codes
      shape or index that does not fit, a file that is missing, not permitted, of another kind
      or malformed, an instruction set in TOKITAI_CPU that the processor lacks
   3  rejected: a kernel whose results are not those of its definition
-  4  undecided: no such device, no kernel that passes its self-test, a kernel that
+  4  undecided, neither accepted nor rejected: no such device, no kernel that passes its self-test, a kernel that
      ended in an error or hung, or an interrupt (SIGINT, SIGTERM)
   5  unfinished: no fault so far, but --budget was too short for the cases of level smoke
 The commands kernel and serve have their own exit codes.

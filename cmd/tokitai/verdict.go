@@ -55,13 +55,17 @@ func (t *verdictTable) row(r *evidence.Report) {
 	flush(t.w)
 }
 
-// verdictText returns the verdict and, where a kernel is rejected although no output differs,
-// the kinds of checks that failed.
+// verdictText returns the verdict in the program's words: undecided is one word, whatever the
+// reason, which is told below. Where a kernel is rejected although no output differs, the kinds
+// of checks that failed are added.
 func verdictText(r *evidence.Report) string {
-	if r.Verdict != evidence.Rejected || r.Mismatches > 0 {
-		return string(r.Verdict)
+	switch {
+	case r.Verdict == evidence.Inadmissible:
+		return string(evidence.Undecided)
+	case r.Verdict == evidence.Rejected && r.Mismatches == 0:
+		return fmt.Sprintf("%s by %s", r.Verdict, allOf(failedTiers(r)))
 	}
-	return fmt.Sprintf("%s by %s", r.Verdict, allOf(failedTiers(r)))
+	return string(r.Verdict)
 }
 
 // failedTiers returns the kinds of checks that failed.

@@ -136,7 +136,7 @@ func printProbe(w io.Writer, i tensorcore.Instruction, r *evidence.Report) {
 			break
 		}
 	}
-	fmt.Fprintf(w, probeForm, i, i.DType, rounded(r.Elements), r.Mismatches, r.Model, next, r.Verdict)
+	fmt.Fprintf(w, probeForm, i, i.DType, rounded(r.Elements), r.Mismatches, r.Model, next, verdictText(r))
 	flush(w)
 }
 
