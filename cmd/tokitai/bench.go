@@ -245,6 +245,8 @@ func (f *benchFlags) check() error {
 		return wrongUse("--tensors is %d, want a number of tensors", f.tensors)
 	case f.tensors > 0 && f.peers.isSet:
 		return wrongUse("--tensors and --peers do not go together")
+	case f.lowering != "" && f.peers.isSet:
+		return wrongUse("--lowering and --peers do not go together: peers are measured beside the kernel that a call chooses")
 	case !f.peers.isSet && len(f.workers) > 1:
 		return wrongUse("--workers has %d numbers, want one, or --peers", len(f.workers))
 	case !f.peers.isSet && (f.peers.out != "" || f.peers.with != nil):

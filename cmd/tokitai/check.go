@@ -76,6 +76,37 @@ var kernelWays = []*kernelWay{
 	hipWay,
 }
 
+// waysOf maps flags to the ways, by their flags, that take them. All ways but --got take the
+// flags that are not listed: how a kernel is run.
+var waysOf = map[string][]string{
+	"in": {"got"}, "tensor": {"got"}, "param": {"got"},
+	"symbol": {"library"}, "strided": {"library"},
+	"entry": {"cuda", "hip"}, "launch": {"cuda", "hip"}, "device": {"cuda", "hip"},
+}
+
+// ofGiven are the flags that --got takes as well: what outputs are held to, and where the result
+// goes.
+var ofGiven = []string{"promise", "profile", "declare", "waive", "out", "compact", "html", "json", "help"}
+
+// takes returns an error that names a flag which the way would ignore.
+func (w *kernelWay) takes(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		ways, isListed := waysOf[f.Name]
+		switch {
+		case err != nil || f.Name == w.flag || slices.Contains(ways, w.flag):
+		case isListed:
+			var names []string
+			for _, way := range ways {
+				names = append(names, "--"+way)
+			}
+			err = wrongUse("--%s is for %s, and the kernel is given by --%s", f.Name, oneOf(names), w.flag)
+		case w.judge != nil && !slices.Contains(ofGiven, f.Name):
+			err = wrongUse("--%s and --%s are both given: no kernel is run", f.Name, w.flag)
+		}
+	})
+	return err
+}
+
 func newCheck() *cobra.Command {
 	var f checkFlags
 	c := &cobra.Command{
@@ -157,10 +188,13 @@ crashed or hung, or refused shapes; and 5 if it is unfinished.`,
   tokitai check softmax.forward --library ./libsoftmax.so --symbol softmax --dtype f32 --level smoke
   tokitai check softmax.forward --in x.npy --got y.npy`,
 		Args: func(c *cobra.Command, args []string) error {
-			if f.emit != "" && len(args) == 0 {
-				return nil
+			if f.emit == "" {
+				return exactlyOneOperation(c, args)
 			}
-			return exactlyOneOperation(c, args)
+			if len(args) > 0 || c.Flags().NFlag() > 1 {
+				return wrongUse("--emit is given with something else: it prints, and judges nothing")
+			}
+			return nil
 		},
 		ValidArgsFunction: completeOperation,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -223,6 +257,9 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := w.takes(c.Flags()); err != nil {
+		return err
+	}
 	if f.batch != "" {
 		return f.runBatch(c, w)
 	}
@@ -231,9 +268,6 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	}
 	if err := f.speed.check(); err != nil {
 		return err
-	}
-	if c.Flags().Changed("in") {
-		return wrongUse("--in is for --got, outputs that are given; inputs of a kernel are made")
 	}
 	if f.seed == "" {
 		f.seed = strconv.FormatUint(secretSeed(), 10)

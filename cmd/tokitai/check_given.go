@@ -14,6 +14,7 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
+	page "tokitai/evidence/html"
 	"tokitai/foreign"
 	"tokitai/op"
 	"tokitai/verify"
@@ -37,18 +38,13 @@ var givenWay = kernelWay{
 	judge: (*checkFlags).judgeGiven,
 }
 
-// notOfGiven are flags of check that say how a kernel is run.
-var notOfGiven = []string{"dtype", "level", "case", "seed", "shape", "shapes", "resume", "deadline", "budget", "invariance", "invariance-only", "bench", "bench-shape", "bench-device"}
-
 // judgeGiven judges outputs that are given.
 func (f *checkFlags) judgeGiven(c *cobra.Command, name string) error {
-	for _, flag := range notOfGiven {
-		if c.Flags().Changed(flag) {
-			return wrongUse("--%s and --got are both given: no kernel is run", flag)
-		}
-	}
 	if len(f.given.in) == 0 {
 		return wrongUse("--in is missing: the inputs that the outputs of --got are judged for")
+	}
+	if err := f.checkCompact(); err != nil {
+		return err
 	}
 	o, err := findOperation(name)
 	if err != nil {
@@ -65,6 +61,11 @@ func (f *checkFlags) judgeGiven(c *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	undo, err := f.prepare()
+	if err != nil {
+		return err
+	}
+	defer undo()
 	report, err := f.given.judge(c, o, params, options, terms)
 	if err != nil {
 		return err
@@ -156,14 +157,11 @@ func (f *checkFlags) tellGiven(c *cobra.Command, o *op.Operation, r *evidence.Re
 	if r.Verdict == evidence.Rejected {
 		isRejected.Store(true)
 	}
-	if f.out != "" {
-		undo, errOut := prepareFolder(f.out)
-		if errOut != nil {
-			return errOut
-		}
-		defer undo()
-		err = both(err, f.write(v, c.ErrOrStderr()))
+	failure := both(f.write(v, c.ErrOrStderr()), writePage(f.html, v.reports(), page.Extra{Command: commandLine(c.Context())}))
+	if !f.json && failure == nil {
+		err = both(err, f.printWritten(w))
 	}
+	err = both(err, failure)
 	verdict := v.verdict()
 	if err != nil && exitCode(verdict) == exitRejected {
 		return &verdictError{exitRejected, both(verdict, err)}
@@ -173,7 +171,7 @@ func (f *checkFlags) tellGiven(c *cobra.Command, o *op.Operation, r *evidence.Re
 
 // printGiven prints what became of given outputs.
 func printGiven(w io.Writer, r *evidence.Report) {
-	fmt.Fprintf(w, "%s, %s, promise %s: %s\n", r.Op, r.Formats[0], r.Promise, r.Verdict)
+	fmt.Fprintf(w, "%s, %s, promise %s: %s\n", r.Op, r.Formats[0], r.Promise, verdictText(r))
 	fmt.Fprintf(w, "  %s compared, %s\n", counted(int(r.Elements), "output"), counted(int(r.Mismatches), "mismatch"))
 	if r.Verdict != evidence.Accepted && r.Failure == nil {
 		fmt.Fprintf(w, "  %s\n", oneLine(r.Reason))

@@ -10,6 +10,7 @@ import (
 	"tokitai/def"
 	"tokitai/fn"
 	"tokitai/op"
+	"tokitai/op/all"
 )
 
 // isDefinitionFile reports whether an argument is a file with a definition, rather than
@@ -34,7 +35,7 @@ func readDefinition(path string) (*op.Operation, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, wrongUse("%v", err)
+		return nil, err
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, def.MaxText+1))
@@ -49,10 +50,27 @@ func readDefinition(path string) (*op.Operation, error) {
 		}
 		return nil, wrongUse("%s: %v", path, err)
 	}
+	if err := checkOwnName(path, d); err != nil {
+		return nil, err
+	}
 	o := op.Of(d, path)
 	if definitionFiles.operations == nil {
 		definitionFiles.operations = map[string]*op.Operation{}
 	}
 	definitionFiles.operations[path] = o
 	return o, nil
+}
+
+// checkOwnName returns an error if a definition of somebody's own has the name of a shipped one
+// and is another: results, reports and evidence name it. The text of a shipped definition, as
+// 'tokitai explain' prints it, is that definition.
+func checkOwnName(path string, d *def.Definition) error {
+	for _, o := range all.Operations {
+		for _, shipped := range o.Definitions {
+			if shipped.Name == d.Name && shipped.Hash() != d.Hash() {
+				return wrongUse("%s: %s is an operation of this program, and this definition is another: give it a name of its own, such as my.%s", path, d.Name, d.Name)
+			}
+		}
+	}
+	return nil
 }

@@ -46,7 +46,7 @@ After an interrupt, the results so far are printed. The exit code is 1 if the re
 cannot be read or contradict themselves, 3 if a replayed case gives other results, and 4
 if none of the cases could be replayed, or after an interrupt.`,
 		Example: `  tokitai evidence --help`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
 				return wrongUse("no folder given")
@@ -54,6 +54,8 @@ if none of the cases could be replayed, or after an interrupt.`,
 				return wrongUse("unexpected argument %q", args[1])
 			case f.replay < 0:
 				return wrongUse("--replay is %d, want a number of cases", f.replay)
+			case f.replay == 0 && c.Flags().Changed("device"):
+				return wrongUse("--device needs --replay: without it nothing runs")
 			}
 			return checkDevice(f.device)
 		},

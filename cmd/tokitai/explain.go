@@ -126,7 +126,7 @@ type operationSummary struct {
 }
 
 func (f *explainFlags) list(c *cobra.Command) error {
-	for _, name := range []string{"emit", "dtype", "access", "prelude"} {
+	for _, name := range []string{"emit", "of", "dtype", "access", "prelude"} {
 		if c.Flags().Changed(name) {
 			return wrongUse("--%s needs an operation", name)
 		}

@@ -30,7 +30,7 @@ func preparePage(path string) error {
 	}
 	switch info, err := os.Stat(path); {
 	case err == nil && !info.Mode().IsRegular():
-		return fmt.Errorf("--html is %s, which is not a regular file", path)
+		return wrongUse("--html is %s, which is not a regular file", path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}

@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,8 +82,8 @@ func (f *judgeFlags) parse() (o verify.Options, t *terms, err error) {
 		return o, nil, wrongUse("--budget is %v, want more than 0", f.budget)
 	case f.budget > 0 && f.only != "":
 		return o, nil, wrongUse("--budget and --case are both given: a single case has no budget")
-	case f.compact && f.out == "":
-		return o, nil, wrongUse("--compact needs --out, the folder for the reports")
+	case f.checkCompact() != nil:
+		return o, nil, f.checkCompact()
 	case f.resume && f.out == "":
 		return o, nil, wrongUse("--resume needs --out, the folder of the run to resume")
 	case f.resume && f.only != "":
@@ -96,6 +98,41 @@ func (f *judgeFlags) parse() (o verify.Options, t *terms, err error) {
 	return o, t, err
 }
 
+// checkCompact returns an error if --compact has no reports to be about.
+func (f *judgeFlags) checkCompact() error {
+	if f.compact && f.out == "" {
+		return wrongUse("--compact needs --out, the folder for the reports")
+	}
+	return nil
+}
+
+// prepare checks that reports and their page can be written, before anything is computed. undo
+// removes folders that are still empty.
+func (f *judgeFlags) prepare() (undo func(), err error) {
+	undo = func() {}
+	if f.out != "" {
+		if undo, err = prepareFolder(f.out); err != nil {
+			return nil, err
+		}
+	}
+	if err := preparePage(f.html); err != nil {
+		undo()
+		return nil, err
+	}
+	return undo, nil
+}
+
+// printWritten prints the paths of the reports and their page, which were written.
+func (f *judgeFlags) printWritten(w io.Writer) (err error) {
+	if f.out != "" {
+		_, err = fmt.Fprintf(w, "reports: %s/index.md\n", strings.TrimRight(f.out, "/"))
+	}
+	if f.html != "" {
+		_, err = fmt.Fprintf(w, "page: %s\n", f.html)
+	}
+	return err
+}
+
 // conduct runs a verification, prints its results and writes its reports. It returns an error
 // unless everything is accepted.
 func (f *judgeFlags) conduct(c *cobra.Command, v *verification) (err error) {
@@ -104,16 +141,11 @@ func (f *judgeFlags) conduct(c *cobra.Command, v *verification) (err error) {
 			return err
 		}
 	}
-	if f.out != "" {
-		undo, err := prepareFolder(f.out)
-		if err != nil {
-			return err
-		}
-		defer undo()
-	}
-	if err := preparePage(f.html); err != nil {
+	undo, err := f.prepare()
+	if err != nil {
 		return err
 	}
+	defer undo()
 	notes := c.ErrOrStderr()
 	journal, err := f.openJournal(notes)
 	if err != nil {
@@ -139,7 +171,7 @@ func (f *judgeFlags) conduct(c *cobra.Command, v *verification) (err error) {
 			isRejected.Store(true)
 		}
 		if !f.json && v.isTold(r.Report) {
-			progress.aside(func() { table.row(&r.Report.Summary) })
+			progress.aside(func() { table.row(r.Report) })
 		}
 	})
 	progress.end()
@@ -161,7 +193,10 @@ func (f *judgeFlags) conduct(c *cobra.Command, v *verification) (err error) {
 	verdict, failure := v.verdict(), both(both(journal.Close(), f.write(v, notes)), writePage(f.html, v.reports(), v.extra(c)))
 	f.reportResumed(journal, notes)
 	if !f.json {
-		err = v.printEnd(w, f.out, f.html, failure == nil)
+		if failure == nil {
+			f.printWritten(w)
+		}
+		err = v.printEnd(w)
 	}
 	switch err = both(failure, err); {
 	case err == nil:

@@ -12,9 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -25,11 +28,19 @@ import (
 	"tokitai/kernelserver/stdio"
 	"tokitai/lower/cpu/machine"
 	"tokitai/tensor"
+	"tokitai/tensor/file"
 )
 
 func main() {
 	args := os.Args[1:]
-	runInterruptibly(commandNamed(args), func(ctx context.Context) int { return execute(ctx, args, os.Stdout, os.Stderr) })
+	// If the reader of a pipe is gone, writing returns an error, instead of the end of this
+	// process with files half written. Children do not inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	var stdout io.Writer = os.Stdout
+	if isStdoutClosed() {
+		stdout = closedWriter{}
+	}
+	runInterruptibly(commandNamed(args), func(ctx context.Context) int { return execute(ctx, args, stdout, os.Stderr) })
 }
 
 // commandNamed returns the name of the command in args, for messages.
@@ -43,7 +54,9 @@ func commandNamed(args []string) string {
 
 // execute runs the program with args and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	out := bufio.NewWriter(stdout)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	out := bufio.NewWriter(&resultWriter{stdout, end})
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(out)
@@ -53,11 +66,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = *misspelt
 	}
+	err = withLostOutput(err, out.Flush())
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errInterrupted
-	}
-	if flushed := out.Flush(); err == nil && flushed != nil {
-		err = fmt.Errorf("writing the result: %w", flushed)
 	}
 	code := exitCode(err)
 	if process, ok := errors.AsType[*stdio.Error](err); ok {
@@ -77,6 +88,46 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	return code
 }
+
+// resultWriter writes to standard output. The first error ends the command: what it would
+// still compute, nobody would see.
+type resultWriter struct {
+	w   io.Writer
+	end context.CancelCauseFunc
+}
+
+func (r *resultWriter) Write(data []byte) (int, error) {
+	n, err := r.w.Write(data)
+	if err != nil {
+		r.end(err)
+	}
+	return n, err
+}
+
+// withLostOutput returns the error of a command whose output could not be written, because of
+// lost. It keeps an error that means more than that: a kernel is rejected, or the command line
+// is wrong.
+func withLostOutput(err, lost error) error {
+	if lost == nil {
+		return err
+	}
+	lost = fmt.Errorf("writing the result: %w", lost)
+	if _, isProcess := errors.AsType[*stdio.Error](err); isProcess {
+		return err
+	}
+	switch exitCode(err) {
+	case exitWrongUse:
+		return err
+	case exitRejected:
+		return &verdictError{exitRejected, both(err, lost)}
+	}
+	return &verdictError{exitFailed, lost} // whatever its cause is
+}
+
+// closedWriter is standard output that was closed before the program began.
+type closedWriter struct{}
+
+func (closedWriter) Write([]byte) (int, error) { return 0, errors.New("standard output is closed") }
 
 // detailed is an error with more lines than one, such as those of a compiler.
 type detailed interface {
@@ -128,14 +179,16 @@ even with --json.
 
 Exit codes
   0  done; everything that was verified is accepted
-  1  failed: a file that cannot be read or written, out of memory
-  2  wrong use: an unknown name, a bad argument, a bad shape, a bad index, an instruction
-     set in TOKITAI_CPU that the processor lacks
+  1  failed, although nothing that was given is wrong: reading or writing failed, a disk or
+     the memory is full, a tool is not installed
+  2  wrong use, something that was given is wrong: an unknown name or flag, a value, dtype,
+     shape or index that does not fit, a file that is missing, not permitted, of another kind
+     or malformed, an instruction set in TOKITAI_CPU that the processor lacks
   3  rejected: a kernel whose results are not those of its definition
-  4  undecided: no such device, no kernel that passes its self-test, a kernel that
+  4  undecided, neither accepted nor rejected: no such device, no kernel that passes its self-test, a kernel that
      ended in an error or hung, or an interrupt (SIGINT, SIGTERM)
   5  unfinished: no fault so far, but --budget was too short for the cases of level smoke
-The command kernel has its own exit codes.
+The commands kernel and serve have their own exit codes.
 
 An interrupt ends every command within a second. Results found by then are printed;
 files are written completely or not at all, and no temporary files are left.
@@ -190,10 +243,22 @@ func exitCode(err error) int {
 		return verdict.code
 	case errors.Is(err, device.ErrNoDevice), errors.Is(err, device.ErrLost), errors.Is(err, engine.ErrInadmissible):
 		return exitUndecided
-	case errors.As(err, &usage), errors.Is(err, tensor.ErrBadArgument), errors.Is(err, machine.Check()):
+	case errors.As(err, &usage), errors.Is(err, tensor.ErrBadArgument), errors.Is(err, machine.Check()), isUnusableFile(err):
 		return exitWrongUse
 	}
 	return exitFailed
+}
+
+// isUnusableFile reports whether an error says that a path does not lead to a file that can be
+// used: it is missing, not permitted, of another kind or malformed. A path comes from whoever
+// gave the command. Reading or writing that fails on the way is none of these.
+func isUnusableFile(err error) bool {
+	for _, kind := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.ELOOP} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return file.IsFormat(err)
 }
 
 // usageError is an invalid command line.

@@ -16,6 +16,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,9 @@ import (
 	"tokitai/op"
 	"tokitai/op/all"
 	"tokitai/op/softmax"
+	"tokitai/tensor/file"
 	"tokitai/tensor/npy"
+	"tokitai/tensor/safetensors"
 )
 
 // program runs a command line in this process.
@@ -322,7 +325,19 @@ func TestExitCode(t *testing.T) {
 	}{
 		{nil, 0},
 		{errors.New("anything"), 1},
-		{os.ErrNotExist, 1},
+		{syscall.ENOSPC, 1},
+		{syscall.EIO, 1},
+		{syscall.EPIPE, 1},
+		{exec.ErrNotFound, 1},
+		{os.ErrNotExist, 2},
+		{os.ErrPermission, 2},
+		{syscall.ENOTDIR, 2},
+		{syscall.EISDIR, 2},
+		{syscall.ELOOP, 2},
+		{&safetensors.FormatError{}, 2},
+		{&npy.FormatError{}, 2},
+		{&file.FormatError{}, 2},
+		{&file.LossError{}, 2},
 		{context.Canceled, 1},
 		{&device.OutOfMemoryError{}, 1},
 		{wrongUse("so"), 2},

@@ -92,6 +92,7 @@ func operationNames(operations []*op.Operation) (names []string) {
 // others. The name of a definition gets another message than a misspelling.
 func unknownOperation(name string, others ...string) error {
 	known := slices.Clone(others)
+	lower := strings.ToLower(name)
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
 			if d.Name == name {
@@ -100,6 +101,9 @@ func unknownOperation(name string, others ...string) error {
 		}
 		group, _, _ := strings.Cut(o.Name, ".")
 		known = append(known, group, o.Name)
+	}
+	if lower != name && slices.Contains(known, lower) {
+		return wrongUse("unknown operation %q: names are lower case: %s", name, lower)
 	}
 	return unknownName("operation", name, known)
 }
@@ -168,11 +172,27 @@ func parseDTypes(names []string) ([]num.DType, error) {
 	for _, name := range names {
 		t, err := num.ParseDType(name)
 		if err != nil || !slices.Contains(chosenDTypes(), t) {
-			return nil, unknownName("dtype", name, dtypeNames())
+			return nil, unknownDType(name)
 		}
 		list = append(list, t)
 	}
 	return list, nil
+}
+
+// unknownDType returns the error for a format that cannot be chosen: its other name if it has
+// one, or else all that there are. A similar name would be another format.
+func unknownDType(name string) error {
+	other := map[string]string{
+		"half": "f16", "float16": "f16", "fp16": "f16", "bfloat16": "bf16", "brain": "bf16", "float": "f32", "float32": "f32", "fp32": "f32", "single": "f32",
+		"float8_e4m3fn": "e4m3", "f8_e4m3": "e4m3", "fp8_e4m3": "e4m3", "float8_e5m2": "e5m2", "f8_e5m2": "e5m2", "fp8_e5m2": "e5m2", "int64": "i64", "long": "i64",
+	}[strings.ToLower(name)]
+	if lower := strings.ToLower(name); slices.Contains(dtypeNames(), lower) {
+		other = lower
+	}
+	if other != "" {
+		return wrongUse("unknown dtype %q, did you mean %s?", name, other)
+	}
+	return wrongUse("unknown dtype %q, want %s", name, oneOf(dtypeNames()))
 }
 
 // deviceNames lists common device names, for completion and help.

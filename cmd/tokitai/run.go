@@ -60,6 +60,7 @@ operation (docs/definitions.md).
 The name of a file decides its format:
   NAME.npy                     one NumPy array: float16, float32, int8, int32 or
                                int64; write --in x=x.npy for operand x
+  NAME.npz                     named NumPy arrays, as numpy.savez writes them; read only
   NAME.safetensors.index.json  the index of sharded safetensors files
   a folder                     the index in it, or its only .safetensors file
   any other name               safetensors: F16, BF16, F32, F8_E4M3, F8_E5M2,
@@ -77,7 +78,8 @@ adamw.step_all uses NAME.weight, NAME.m, NAME.v and NAME.grad for each tensor
 of a model. With --tensor they use the named ones only.
 
 All files of --out are replaced together, after everything is computed; they may be
-files of --in. The metadata of safetensors files names the operation, the
+files of --in. A file that holds tensors of other names, or none at all, is not replaced:
+they would be lost. --replace replaces it. The metadata of safetensors files names the operation, the
 lowerings that ran, the SHA-256 of their definitions, and this program. One line is
 printed for each output.
 
@@ -176,6 +178,11 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 		return err
 	}
 	defer files.close()
+	if outputs := plan.outputs(); outputs != nil { // or else after the run
+		if err := plan.checkLosses(outputs); err != nil {
+			return err
+		}
+	}
 	dev, err := backends.Open(f.device)
 	if err != nil {
 		return err
@@ -452,8 +459,8 @@ func (f *runFlags) print(w io.Writer, r *runResult, reports []*evidence.Report) 
 		verdicts.width = max(verdicts.width, len(r.Reports[i].Lowering))
 	}
 	verdicts.head()
-	for i := range r.Reports {
-		verdicts.row(&r.Reports[i])
+	for _, p := range reports {
+		verdicts.row(p)
 	}
 	for _, p := range reports {
 		if p.Failure != nil {

@@ -268,15 +268,28 @@ func (p *filePlan) checkTarget(path string, outputs []string) error {
 		return wrongUse("--out %v", err)
 	}
 	by := map[string]string{}
-	var names []string
 	for _, operand := range outputs {
 		if other, ok := by[p.tensorOf(operand)]; ok {
 			return wrongUse("--tensor: %s and %s would both be %q in %s", other, operand, p.tensorOf(operand), path)
 		}
 		by[p.tensorOf(operand)] = operand
-		names = append(names, p.tensorOf(operand))
 	}
-	return p.loss(file.CheckReplaced(path, names))
+	return nil
+}
+
+// checkLosses returns an error if a file of --out would lose what it holds now.
+func (p *filePlan) checkLosses(outputs []string) error {
+	contents := p.divide(outputs)
+	for _, path := range p.targets() {
+		var names []string
+		for _, operand := range contents[path] {
+			names = append(names, p.tensorOf(operand))
+		}
+		if err := p.loss(file.CheckReplaced(path, names)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // loss returns err with the ways out if it says that a file of --out would lose what it holds,

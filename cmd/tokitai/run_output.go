@@ -61,6 +61,9 @@ func (p *filePlan) wereWritten() string {
 
 // write writes the results, all of them or none, and returns where each was written.
 func (p *filePlan) write(ctx context.Context, results engine.Args, metadata map[string]string) ([]runOutput, error) {
+	if err := p.checkLosses(slices.Sorted(maps.Keys(results))); err != nil {
+		return nil, err
+	}
 	contents := p.divide(slices.Sorted(maps.Keys(results)))
 	paths := p.targets()
 	slices.SortStableFunc(paths, func(a, b string) int { // an index last: it names other files

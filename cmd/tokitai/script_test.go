@@ -43,7 +43,6 @@ func TestMain(m *testing.M) {
 // TestScript runs testdata/script. Beside the usual commands there are:
 //
 //	exits CODE command...     run a command that ends with that exit code
-//	into FILE CODE command... run it with standard output going to a file that exists
 //	capture NAME REGEXP       set a variable to the first group of REGEXP in standard output
 //	matches PATTERN           a file's name matches the pattern
 //	tensors FILE TENSOR...    write a safetensors file; see parseTensor and foreignTensor
@@ -68,7 +67,7 @@ func TestScript(t *testing.T) {
 			return testlevel.Current() == testlevel.Smoke, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "into": into, "capture": capture, "matches": matches, "tensors": writeTensors, "array": writeArray, "show": showTensors,
+			"exits": exits, "capture": capture, "matches": matches, "tensors": writeTensors, "array": writeArray, "show": showTensors,
 		},
 	})
 }
@@ -86,22 +85,6 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if neg || got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
-	}
-}
-
-func into(ts *testscript.TestScript, neg bool, args []string) {
-	out, err := os.OpenFile(ts.MkAbs(args[0]), os.O_WRONLY, 0)
-	ts.Check(err)
-	defer out.Close()
-	// testscript has put the program on this process's PATH.
-	command := exec.Command(args[2], args[3:]...)
-	command.Dir, command.Stdout, command.Stderr = ts.MkAbs("."), out, ts.Stderr()
-	command.Env = append(os.Environ(), "TMPDIR="+ts.Getenv("TMPDIR"), "HOME="+ts.Getenv("HOME"))
-	if err := command.Run(); command.ProcessState == nil {
-		ts.Check(err)
-	}
-	if got := strconv.Itoa(command.ProcessState.ExitCode()); neg || got != args[1] {
-		ts.Fatalf("exit code %s, want %s", got, args[1])
 	}
 }
 

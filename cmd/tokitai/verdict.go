@@ -50,9 +50,32 @@ func (t *verdictTable) head() {
 	flush(t.w)
 }
 
-func (t *verdictTable) row(s *evidence.Summary) {
-	fmt.Fprintf(t.w, verdictForm, t.width, s.Lowering, s.DType, t.promise(t.promises[s.Lowering]), s.Cases, rounded(s.Elements), s.Mismatches, share(s.WorstErrorShare), s.Verdict)
+func (t *verdictTable) row(r *evidence.Report) {
+	fmt.Fprintf(t.w, verdictForm, t.width, r.Lowering, r.DType, t.promise(t.promises[r.Lowering]), r.Cases, rounded(r.Elements), r.Mismatches, share(r.WorstErrorShare), verdictText(r))
 	flush(t.w)
+}
+
+// verdictText returns the verdict in the program's words: undecided is one word, whatever the
+// reason, which is told below. Where a kernel is rejected although no output differs, the kinds
+// of checks that failed are added.
+func verdictText(r *evidence.Report) string {
+	switch {
+	case r.Verdict == evidence.Inadmissible:
+		return string(evidence.Undecided)
+	case r.Verdict == evidence.Rejected && r.Mismatches == 0:
+		return fmt.Sprintf("%s by %s", r.Verdict, allOf(failedTiers(r)))
+	}
+	return string(r.Verdict)
+}
+
+// failedTiers returns the kinds of checks that failed.
+func failedTiers(r *evidence.Report) (names []string) {
+	for _, t := range r.Tiers {
+		if t.Failed > 0 {
+			names = append(names, string(t.Name))
+		}
+	}
+	return names
 }
 
 // promise returns a cell of the column of promises with the space after it, or "" if there is
@@ -174,15 +197,8 @@ func (v *verification) printAlgorithms(w io.Writer) {
 	}
 }
 
-// printEnd prints the paths of the reports and their page, if they were written, and where to
-// read more.
-func (v *verification) printEnd(w io.Writer, out, page string, isWritten bool) error {
-	if out != "" && isWritten {
-		fmt.Fprintf(w, "reports: %s/index.md\n", strings.TrimRight(out, "/"))
-	}
-	if page != "" && isWritten {
-		fmt.Fprintf(w, "page: %s\n", page)
-	}
+// printEnd prints where to read more.
+func (v *verification) printEnd(w io.Writer) error {
 	_, err := fmt.Fprint(w, `
 docs/verification.md  how this works, and what it does not show
 docs/promises.md      what a kernel can promise, and what each promise admits
@@ -272,8 +288,20 @@ func (v *verification) printCounts(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%d accepted, %d rejected, %d undecided%s: %s in %s\n",
 		accepted, rejected, undecided, others, counted(len(lowerings), "lowering"), counted(len(formats), "format"))
-	fmt.Fprintf(w, "%s, %s outputs compared, %s, in %.1f s; level %s, seed %d, %s\n", counted(cases, "case"), rounded(elements),
-		counted(int(mismatches), "mismatch"), v.seconds, v.options.Level, v.options.Seed, v.options.Device)
+	if rejected > 0 && mismatches == 0 {
+		others = ""
+		for _, r := range v.reports() {
+			for _, name := range failedTiers(r) {
+				if !strings.Contains(others, name) {
+					others += ", failed checks of " + name
+				}
+			}
+		}
+	} else {
+		others = ""
+	}
+	fmt.Fprintf(w, "%s, %s outputs compared, %s%s, in %.1f s; level %s, seed %d, %s\n", counted(cases, "case"), rounded(elements),
+		counted(int(mismatches), "mismatch"), others, v.seconds, v.options.Level, v.options.Seed, v.options.Device)
 }
 
 // printOrigins prints where kernels of somebody else's come from, each once.

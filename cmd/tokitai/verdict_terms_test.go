@@ -62,3 +62,27 @@ height    gelu.forward/cuda.other, f32: `
 		t.Errorf("got %q of a kernel that promises bits, want nothing", w.String())
 	}
 }
+
+// A verdict says one word for undecided, and never "rejected" beside no reason at all.
+func TestVerdictText(t *testing.T) {
+	t.Parallel()
+	rejected := func(mismatches int64, tiers ...evidence.Tier) *evidence.Report {
+		r := &evidence.Report{}
+		r.Verdict, r.Mismatches, r.Tiers = evidence.Rejected, mismatches, tiers
+		return r
+	}
+	undecided := &evidence.Report{}
+	undecided.Verdict = evidence.Inadmissible
+	for _, c := range []struct {
+		report *evidence.Report
+		want   string
+	}{
+		{rejected(3, evidence.Tier{Name: evidence.Bits, Failed: 3}), "rejected"},
+		{rejected(0, evidence.Tier{Name: evidence.Structure, Failed: 1}, evidence.Tier{Name: evidence.Bits}, evidence.Tier{Name: evidence.Statistics, Failed: 2}), "rejected by structure and statistics"},
+		{undecided, "undecided"},
+	} {
+		if got := verdictText(c.report); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+}

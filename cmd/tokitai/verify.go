@@ -176,14 +176,8 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		return err
 	}
 	if slices.Contains(names, probeName) {
-		if f.budget > 0 {
-			return wrongUse("verify %s does not take --budget", probeName)
-		}
-		if flag := f.promiseFlags.flag(); flag != "" {
-			return wrongUse("verify %s does not take %s: instructions promise their model's bits", probeName, flag)
-		}
-		if flag := f.invarianceFlags.flag(); flag != "" {
-			return wrongUse("verify %s does not take %s: instructions have no rows or calls", probeName, flag)
+		if err := takenByProbe(c.Flags()); err != nil {
+			return err
 		}
 		return f.probe(c, names, options)
 	}

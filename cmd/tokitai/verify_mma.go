@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	backends "tokitai/backend/all"
 	"tokitai/engine"
@@ -19,13 +20,24 @@ import (
 // probeName is the argument of verify that stands for the matrix instructions.
 const probeName = "mma"
 
+// probeFlags are the flags that verify mma takes.
+var probeFlags = []string{"device", "dtype", "level", "seed", "out", "compact", "json", "help"}
+
+// takenByProbe returns an error that names a flag which verify mma would ignore.
+func takenByProbe(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if err == nil && !slices.Contains(probeFlags, f.Name) {
+			err = wrongUse("verify %s does not take --%s: it runs instructions, all of them, which promise their model's bits", probeName, f.Name)
+		}
+	})
+	return err
+}
+
 // probe holds the matrix instructions of a device to every model.
 func (f *verifyFlags) probe(c *cobra.Command, names []string, o verify.Options) error {
 	switch {
 	case len(names) > 1:
 		return wrongUse("%s is verified alone, got also %s", probeName, strings.Join(slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == probeName }), ", "))
-	case f.lowering != "" || f.only != "" || f.resume:
-		return wrongUse("verify %s takes neither --lowering nor --case nor --resume: it runs instructions, all of them", probeName)
 	}
 	dev, err := backends.Open(f.device)
 	if err != nil {
@@ -124,7 +136,7 @@ func printProbe(w io.Writer, i tensorcore.Instruction, r *evidence.Report) {
 			break
 		}
 	}
-	fmt.Fprintf(w, probeForm, i, i.DType, rounded(r.Elements), r.Mismatches, r.Model, next, r.Verdict)
+	fmt.Fprintf(w, probeForm, i, i.DType, rounded(r.Elements), r.Mismatches, r.Model, next, verdictText(r))
 	flush(w)
 }
 

@@ -54,7 +54,7 @@ var rooms = []room{
 	{path: "reference"},
 	{path: "promise", only: &claim{[]string{"internal/nearest", "num", "num/ball", "num/zpk", "def"}, "a promise is a statement about a definition"}},
 	{path: "truth", mustNot: []ban{{"reference", "two judges that share code share mistakes"}}},
-	{path: "bound", only: &claim{[]string{"num", "num/ball", "num/zpk", "def"}, "a bound is a formula about a definition"}},
+	{path: "bound", only: &claim{[]string{"internal/nearest", "num", "num/ball", "num/zpk", "def"}, "a bound is a formula about a definition"}},
 	{path: "lower", mustNot: []ban{
 		{"reference", "a judge that shares code with the judged shares its mistakes"},
 		{"truth", "a judge that shares code with the judged shares its mistakes"},

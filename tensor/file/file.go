@@ -2,6 +2,7 @@
 // format:
 //
 //	*.npy     NumPy: one tensor without a name
+//	*.npz     NumPy: an archive of named arrays, which is read only
 //	*.json    an index of safetensors shards
 //	a folder  the index in it, or else its only .safetensors file
 //	others    safetensors
@@ -67,6 +68,8 @@ func Open(path string) (*Set, error) {
 	switch filepath.Ext(path) {
 	case ".npy":
 		s.source, err = openArray(path)
+	case ".npz":
+		s.source, err = openArchive(path)
 	case ".json":
 		s.source, err = open(safetensors.OpenIndex(path))
 	default:
@@ -203,3 +206,21 @@ func (a *array) Info(name string) (safetensors.Info, error) {
 }
 
 func (a *array) Data(string) (*io.SectionReader, error) { return a.Reader.Data(), nil }
+
+// archive is a .npz file.
+type archive struct {
+	*npy.Archive
+}
+
+func openArchive(path string) (source, error) {
+	a, err := npy.OpenArchive(path)
+	if err != nil {
+		return nil, err
+	}
+	return &archive{a}, nil
+}
+
+func (a *archive) Info(name string) (safetensors.Info, error) {
+	info, err := a.Archive.Info(name)
+	return safetensors.Info{DType: words[info.Descr], Shape: info.Shape}, err
+}

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -40,6 +41,21 @@ func raw(dtype, shape string, data []byte) []byte {
 func rawArray(descr, shape string, data []byte) []byte {
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s)}\n", descr, shape)
 	return slices.Concat([]byte("\x93NUMPY\x01\x00"), binary.LittleEndian.AppendUint16(nil, uint16(len(header))), []byte(header), data)
+}
+
+// zipped is a .npz file of one array.
+func zipped(t *testing.T, name string, array []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	f, err := w.Create(name)
+	if err == nil {
+		_, err = f.Write(array)
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 func int64s(values ...int64) (data []byte) {
@@ -89,7 +105,8 @@ func TestOpen(t *testing.T) {
 	for path, name := range map[string]string{
 		plain: "w",
 		index: "w",
-		put(t, rawArray("<f4", "1, 2", data), dir, "x.npy"): "",
+		put(t, rawArray("<f4", "1, 2", data), dir, "x.npy"):                     "",
+		put(t, zipped(t, "w.npy", rawArray("<f4", "1, 2", data)), dir, "x.npz"): "w",
 	} {
 		s := mustOpen(t, path)
 		if s.Path() != path || !s.Has(name) || s.Has("y") || s.IsArray() != (name == "") || s.Names()[0] != name {
@@ -292,6 +309,7 @@ func TestStage(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"b.npy":                    "a .npy file holds one array, not 2 tensors",
+		"b.npz":                    "an archive of arrays is read, not written; write NAME.safetensors",
 		"b.json":                   "want NAME.safetensors.index.json, the index of shards",
 		".safetensors.index.json":  "want NAME.safetensors.index.json",
 		"absent/b":                 "no such file",
@@ -305,5 +323,34 @@ func TestStage(t *testing.T) {
 	}
 	if err := Stage(&b, filepath.Join(dir, "bf16.npy"), &safetensors.File{Entries: two.Entries[1:]}, 4); !errors.Is(err, npy.ErrFormat) || !strings.Contains(err.Error(), "bf16 has no dtype in NumPy") {
 		t.Errorf("bf16: %v", err)
+	}
+}
+
+// What is replaced must not hold anything that is lost.
+func TestCheckReplaced(t *testing.T) {
+	dir := t.TempDir()
+	tensors := put(t, raw("F32", "1", make([]byte, 4)), dir, "w")
+	for _, c := range []struct {
+		path, names string
+		want        string
+	}{
+		{tensors, "w", ""},
+		{tensors, "w v", ""},
+		{tensors, "v", "w has tensors that would be lost: w"},
+		{filepath.Join(dir, "absent"), "v", ""},
+		{put(t, nil, dir, "empty"), "v", ""},
+		{put(t, []byte("notes about nothing"), dir, "notes"), "v", "notes is there already, and is no file of tensors that can be read: the header's length is "},
+		{put(t, rawArray("<f4", "1,", make([]byte, 4)), dir, "x.npy"), "v", ""},
+		{put(t, []byte(`{"weight_map":{"w":"gone.safetensors"}}`), dir, "i.safetensors.index.json"), "v", "would be lost: w"},
+		{dir, "v", "not a regular file"},
+	} {
+		err := CheckReplaced(c.path, strings.Fields(c.names))
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !IsFormat(err)) {
+			t.Errorf("%s with %s: got %v, want %q", c.path, c.names, err, c.want)
+		}
+	}
+	many := &LossError{Path: "m", Lost: strings.Fields("a b c d e f g h i j")}
+	if got := many.Error(); got != "m has tensors that would be lost: a, b, c, d, e, f, g, h, and 2 more" {
+		t.Errorf("got %s", got)
 	}
 }

@@ -12,6 +12,8 @@
 // it: other byte and element orders, other dtypes, and pickled objects, which can run
 // code. It rounds nothing. NumPy has no dtype for bf16.
 //
+// An Archive reads .npz files, zip archives of such files.
+//
 // Start with ReadFile and WriteFile. Open reads only the header.
 package npy
 

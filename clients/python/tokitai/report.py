@@ -201,7 +201,10 @@ def _number(text: str) -> Optional[float]:
 
 
 def _line(r: Mapping[str, Any]) -> str:
-    text = f"  {r['dtype']:<5} {r['verdict']:<12} {r['op']:<24} {r['cases']:>6} {'case ' if r['cases'] == 1 else 'cases'}  {_short(r['elements']):>7} outputs  {r['mismatches']} wrong"
+    verdict = UNDECIDED if r["verdict"] == "inadmissible" else r["verdict"]
+    text = f"  {r['dtype']:<5} {verdict:<12} {r['op']:<24} {r['cases']:>6} {'case ' if r['cases'] == 1 else 'cases'}  {_short(r['elements']):>7} outputs"
+    if verdict != REJECTED or r["mismatches"]:  # a kernel can be rejected for more than its outputs; the reason follows
+        text += f"  {r['mismatches']} wrong"
     if r.get("worst_error_ulp") is not None and r["verdict"] == ACCEPTED:
         text += f"  error at most {r['worst_error_ulp']:.3g} ulp"
     if r.get("left_out"):
