@@ -236,15 +236,15 @@ func (e *expression) build(s *scope) (Value, error) {
 		if v, ok := s.values[e.name]; ok {
 			return v, nil
 		}
-		return Value{}, e.at.errorf("%s is not the name of a value above", e.name)
+		return Value{}, e.at.errorf("%s is not the name of a value above%s", e.name, s.value(e.name))
 	}
 	k, isNode := constructors[e.name]
 	f := s.functions[e.name]
 	if !isNode && f == nil {
 		if s.isFunction {
-			return Value{}, e.at.errorf("%s is neither a node nor a function that stands before this one", e.name)
+			return Value{}, e.at.errorf("%s is neither a node nor a function that stands before this one%s", e.name, s.call(e.name))
 		}
-		return Value{}, e.at.errorf("%s is neither a node nor a function", e.name)
+		return Value{}, e.at.errorf("%s is neither a node nor a function%s", e.name, s.call(e.name))
 	}
 	args, arity := e.args, 1
 	var storage Storage

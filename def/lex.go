@@ -75,12 +75,19 @@ func lexLine(tokens []token, text string, line, col int) ([]token, error) {
 				}
 			}
 		}
+		if strings.HasPrefix(text[i:], "**") {
+			return tokens, &SyntaxError{line, col + i, `unexpected "**": there are no powers; write x*x`}
+		}
 		if kind == tokenName && n > MaxName {
 			return tokens, &SyntaxError{line, col + i, fmt.Sprintf("a name has %d characters, want at most %d", n, MaxName)}
 		}
 		if n == 0 {
 			r, _ := utf8.DecodeRuneInString(text[i:])
-			return tokens, &SyntaxError{line, col + i, fmt.Sprintf("unexpected character %q", r)}
+			hint := ""
+			if n := len(tokens); r == '.' && n > 0 && tokens[n-1].kind == tokenName {
+				hint = "; a function is written without a module or a value before it: exp(x), rowsum(x)"
+			}
+			return tokens, &SyntaxError{line, col + i, fmt.Sprintf("unexpected character %q%s", r, hint)}
 		}
 		tokens = append(tokens, token{kind, text[i : i+n], line, col + i})
 		i += n
@@ -176,7 +183,14 @@ func (c *cursor) expect(mark string) error {
 // finished returns an error if anything is left of the line.
 func (c *cursor) finished() error {
 	if t := c.peek(); t.kind != tokenEnd {
-		return t.errorf("unexpected %s, want the end of the line", t)
+		hint := ""
+		switch t.text {
+		case "^":
+			hint = "; there are no powers: write x*x"
+		case "if":
+			hint = "; write select(b, x, y)"
+		}
+		return t.errorf("unexpected %s, want the end of the line%s", t, hint)
 	}
 	return nil
 }

@@ -245,6 +245,9 @@ func (p *parser) header() error {
 		return l.start().errorf("the name has %d characters, want at most %d", len(words[1]), MaxName)
 	}
 	if !definitionNameForm.MatchString(words[1]) {
+		if lower := strings.ToLower(words[1]); definitionNameForm.MatchString(lower) {
+			return l.start().errorf("definition %q: names are lower case: %s", words[1], lower)
+		}
 		return l.start().errorf("definition %q: want a name like softmax.forward", words[1])
 	}
 	p.b.d.Kind, p.b.d.Name = kind, words[1]

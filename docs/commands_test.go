@@ -77,8 +77,9 @@ var notRun = []struct {
 	why     string
 }{
 	{regexp.MustCompile(`…|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|COMMAND|N)( |$|\))`), "it is a pattern"},
-	{regexp.MustCompile(`(cuda|hip)(:|$| )\d?|bench launches|run-tests|tokitai-gpu|ondevice.test|my-gpu`), "it needs a GPU"},
-	{regexp.MustCompile(`^tokitai [a-z]+( --[a-z]+)?$`), "it names a command"},
+	{regexp.MustCompile(`--device (cuda|hip)|REQUIRE=cuda|bench launches|tokitai-gpu|my-gpu|--(cuda|hip) \S+ --entry \S+ --launch '[^']*'$`), "it needs a GPU"},
+	{regexp.MustCompile(`tokitai kernel`), "TestKernelDocument of cmd/tokitai runs it, and compares its output"},
+	{regexp.MustCompile(`^tokitai [a-z]+( --[a-z]+( [a-z]+)?)?$`), "it names a command"},
 	{regexp.MustCompile(`^go (run ./cmd/tokitai verify|test ./\.\.\.)$|^tokitai verify --level quick$`), "the first step of .ci/run runs it, or most of it"},
 	{regexp.MustCompile(`LEVEL=(full|exhaustive)|--level full`), "it takes long"},
 	{regexp.MustCompile(`bench --peers|-update\b|--update|kernelserver/benchmark|-bench |^TOKITAI_CPU=plain go test`), "it takes minutes, and writes what a test compares"},
@@ -90,12 +91,18 @@ var notRun = []struct {
 // commandExits lists commands that end with another code than 0, as the text around them says.
 var commandExits = map[string]int{}
 
+// commandAtRoot matches commands that are run in the root of the tree, and write nothing there.
+var commandAtRoot = regexp.MustCompile(`^(go (run|test) \./|scripts/)`)
+
+// quotedWord matches a word that a shell takes as one.
+var quotedWord = regexp.MustCompile(`"[^"]*"|'[^']*'`)
+
 // commandFlag matches a flag with the dashes that a word begins with.
 var commandFlag = regexp.MustCompile(`^(--[a-z][a-z-]*)(=.*)?$`)
 
-// TestCommands runs the commands that the README and the documents show, word for word, in a copy
-// of the tree, with the files that they name. A command that cannot be run here is held to the
-// program's help instead.
+// TestCommands runs the commands that the README and the documents show, word for word, in a
+// folder with the files that they name. A command that cannot be run here is held to the program's
+// help instead.
 func TestCommands(t *testing.T) {
 	var blocks [][]shown
 	for _, file := range commandDocuments(t) {
@@ -106,9 +113,9 @@ func TestCommands(t *testing.T) {
 	}
 	testlevel.Need(t, testlevel.Quick, "it builds the program and runs what the documents show")
 	bash := tool.Need(t, "bash")
-	root, bin := copyOfTree(t), t.TempDir()
+	bin := t.TempDir()
 	build := exec.Command("go", "build", "-o", filepath.Join(bin, "tokitai"), "./cmd/tokitai")
-	build.Dir = root
+	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -131,9 +138,12 @@ func TestCommands(t *testing.T) {
 		if folder == "" {
 			folder = t.TempDir()
 			commandFiles(t, folder)
+			if out, code := run(folder, "tokitai run softmax.forward --in x.safetensors --out y.safetensors"); code != 0 {
+				t.Fatal(out)
+			}
 			folders[first.file] = folder
 		}
-		before := ""
+		dir := folder
 		for _, c := range block {
 			text, _, _ := strings.Cut(c.text, "  #")
 			text, _, _ = strings.Cut(strings.TrimSpace(text), " # ")
@@ -142,31 +152,53 @@ func TestCommands(t *testing.T) {
 			}
 			done[text] = true
 			t.Run(text, func(t *testing.T) {
-				if i := slices.IndexFunc(notRun, func(n struct {
-					command *regexp.Regexp
-					why     string
-				}) bool {
-					return n.command.MatchString(text)
-				}); i >= 0 {
-					t.Logf("%s:%d: not run: %s", c.file, c.line, notRun[i].why)
-					if help := unknownWords(text, func(command string) (string, int) { return run(folder, "tokitai "+command+" --help") }); help != "" {
-						t.Errorf("%v: %s", c, help)
+				if why := reasonNotRun(text); why != "" {
+					t.Logf("%s:%d: not run: %s", c.file, c.line, why)
+					if unknown := unknownWords(text, func(command string) (string, int) { return run(folder, "tokitai "+command+" --help") }); unknown != "" {
+						t.Errorf("%v: %s", c, unknown)
 					}
 					return
 				}
-				if strings.HasPrefix(text, "cd ") {
-					before += text + " && "
-					return
+				at, script := dir, c.text
+				switch {
+				case commandAtRoot.MatchString(text):
+					at = ".."
+				case strings.Contains(text, "cd "):
+					script += "\npwd"
 				}
-				dir := folder
-				if regexp.MustCompile(`^(go|scripts/|\.ci/)`).MatchString(text) || strings.HasPrefix(before, "cd ") && !strings.Contains(before, "mine") {
-					dir = root
-				}
-				if out, code := run(dir, before+c.text); code != commandExits[text] {
+				out, code := run(at, script)
+				if code != commandExits[text] {
 					t.Errorf("%v\nexit code %d, want %d:\n%s", c, code, commandExits[text], tail(out))
+				}
+				if strings.Contains(text, "cd ") && code == 0 {
+					dir = tail(out)[strings.LastIndexByte(tail(out), '\n')+1:]
+					writeMain(t, dir)
 				}
 			})
 		}
+	}
+}
+
+func reasonNotRun(text string) string {
+	for _, n := range notRun {
+		if n.command.MatchString(text) {
+			return n.why
+		}
+	}
+	return ""
+}
+
+// writeMain writes the README's first program where its lines create a module.
+func writeMain(t *testing.T, dir string) {
+	t.Helper()
+	if filepath.Base(dir) != "mine" {
+		return
+	}
+	_, program, _ := strings.Cut(readText(t, "../README.md"), "<!-- generated: example -->\n\n```go\n")
+	program, _, _ = strings.Cut(program, "```")
+	text := "package main\n\nimport (\n\t\"fmt\"\n\t\"log\"\n\n\t\"tokitai\"\n\t\"tokitai/op/softmax\"\n)\n\nfunc main() {\n" + program + "}\n"
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -182,7 +214,7 @@ func unknownWords(text string, help func(command string) (string, int)) string {
 	if _, rest, isRun := strings.Cut(text, "go run ./cmd/tokitai "); isRun {
 		call, isProgram = rest, true
 	}
-	words := strings.Fields(call)
+	words := strings.Fields(quotedWord.ReplaceAllString(call, "QUOTED"))
 	if !isProgram || len(words) == 0 {
 		return ""
 	}
@@ -215,36 +247,6 @@ func commandDocuments(t *testing.T) []string {
 		}
 	}
 	return files
-}
-
-// copyOfTree copies the files that git knows, or does not ignore, to a new folder.
-func copyOfTree(t *testing.T) string {
-	t.Helper()
-	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	list.Dir = ".."
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		from, to := filepath.Join("..", name), filepath.Join(folder, name)
-		info, err := os.Stat(from)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // it was deleted
-		}
-		var data []byte
-		if err == nil {
-			data, err = os.ReadFile(from)
-		}
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o777)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, data, info.Mode()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return folder
 }
 
 // commandFiles writes the files that commands read.
@@ -306,6 +308,13 @@ func commandFiles(t *testing.T, folder string) {
 			t.Fatal(err)
 		}
 	}
+	tree, err := filepath.Abs("..")
+	if err == nil {
+		err = os.Symlink(tree, filepath.Join(folder, "tokitai")) // the checkout that lies beside
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	examples, err := filepath.Glob("../example/kernel/*")
 	if err != nil || len(examples) == 0 {
 		t.Fatal("no example/kernel", err)
@@ -315,8 +324,11 @@ func commandFiles(t *testing.T, folder string) {
 		if err != nil || info.IsDir() {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(folder, filepath.Base(file)), []byte(readText(t, file)), info.Mode()); err != nil {
-			t.Fatal(err)
+		for _, to := range []string{".", "example/kernel"} {
+			to = filepath.Join(folder, to)
+			if err := errors.Join(os.MkdirAll(to, 0o777), os.WriteFile(filepath.Join(to, filepath.Base(file)), []byte(readText(t, file)), info.Mode())); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -169,8 +170,13 @@ func (f KernelFunc) Launch(l *Launch) error { return f(l) }
 type Renewer interface {
 	Kernel
 
-	// Renew ends the process. The next launch starts another one.
+	// Renew runs the next launch in a process that has seen nothing and ends after it. Later
+	// launches run where earlier ones did.
 	Renew()
+
+	// Waited returns the time that launches have waited so far for processes to start and to answer
+	// their first call, in which many compile something. A wait in progress counts.
+	Waited() time.Duration
 }
 
 // IndexChecker is a Kernel that can itself reject indices out of range, where the host

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"tokitai/def"
@@ -13,12 +14,14 @@ import (
 
 // Trial runs one lowering of one definition, for tests and verification. It does not use
 // the engine's plans: every Trial compiles its own kernels, admits nothing, and a panic is
-// an error. It is not safe for concurrent use, except for Launch of what Prepare returned.
+// an error. It is not safe for concurrent use, except for Waited and for Launch of what Prepare
+// returned.
 type Trial struct {
 	queue    *Queue
 	d        *def.Definition
 	lowering *Lowering
 	settings settings
+	mu       sync.Mutex // held to change kernels, and by Waited
 	kernels  map[trialKey]Kernel
 }
 
@@ -68,7 +71,9 @@ func (t *Trial) Prepare(tensors []*tensor.Tensor, params []float64) (*Prepared, 
 		if k, err = q.compile(t.lowering, t.d, dtypesOf(&l.Call), key.class); err != nil {
 			return nil, err
 		}
+		t.mu.Lock()
 		t.kernels[key] = k
+		t.mu.Unlock()
 	}
 	return &Prepared{kernel: k, launch: l, wait: q}, nil
 }
@@ -114,6 +119,13 @@ func (p *Prepared) LaunchUnder(ctx context.Context) error {
 	return errors.Join(launchRecovering(p.kernel, &under), p.wait.Wait())
 }
 
+// LaunchOn is Launch on another queue of the same device, beside what other queues run.
+func (p *Prepared) LaunchOn(q *Queue) error {
+	on := *p.launch
+	on.Context, on.Queue, on.arrays = q.ctx, q.queue, nil
+	return errors.Join(launchRecovering(p.kernel, &on), q.Wait())
+}
+
 // Choice returns the algorithm that the kernel chooses for the call, or nil if it does not
 // choose.
 func (p *Prepared) Choice() (*Choice, error) {
@@ -126,6 +138,19 @@ func (p *Prepared) Choice() (*Choice, error) {
 		return nil, err
 	}
 	return &c, nil
+}
+
+// Waited returns the time that launches of the kernels compiled so far have waited for processes to
+// start and to answer their first call.
+func (t *Trial) Waited() (d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range t.kernels {
+		if r, ok := k.(Renewer); ok {
+			d += r.Waited()
+		}
+	}
+	return d
 }
 
 // Renew renews the kernels compiled so far that are Renewers.

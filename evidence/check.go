@@ -13,7 +13,7 @@ import (
 
 var (
 	hashForm     = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	digestForm   = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d}$`, caseDigits))
+	digestForm   = regexp.MustCompile(fmt.Sprintf(`^([0-9a-f]{%d}){1,2}$`, caseDigits))
 	opForm       = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)*$`)
 	loweringForm = regexp.MustCompile(`^[^/\s]+/[^/\s]+$`)
 	deviceForm   = regexp.MustCompile(`^[a-z]+(:[a-z0-9]+)?$`)

@@ -18,15 +18,43 @@ import (
 // compactSuffix is the suffix of compact reports: JSON compressed by gzip.
 const compactSuffix = ".json.gz"
 
-// caseDigits is the length of a case's digest. Two results have the same digest by chance
-// once in 2³² times; hundreds of thousands of cases take little space.
+// caseDigits is the length of each half of a case's digest. Two results have the same digest by
+// chance once in 2³² times; hundreds of thousands of cases take little space.
 const caseDigits = 8
 
-// CaseDigest returns the first digits of the SHA-256 of the case's line in [DigestOf].
-// Running the case again, on any machine, gives the hashes of its inputs and outputs and
-// with them this digest.
+// CaseDigest returns the first digits of the SHA-256 of the case's line in [DigestOf], followed by
+// as many of the SHA-256 of its inputs. Running the case again, on any machine, gives the hashes
+// of its inputs and outputs and with them this digest. Older reports have the first half only.
 func CaseDigest(c Case) string {
-	return FingerprintOf([]byte(digestLine(c)))[:caseDigits]
+	return FingerprintOf([]byte(digestLine(c)))[:caseDigits] + c.InputsSHA256[:min(caseDigits, len(c.InputsSHA256))]
+}
+
+// Comparison is the result of comparing a listed case with the same case run again.
+type Comparison uint8
+
+const (
+	SameResults   Comparison = iota // the same inputs gave the same outputs
+	OtherResults                    // the same inputs gave other outputs
+	OtherInputs                     // the inputs are others, so the outputs cannot be compared
+	UnknownInputs                   // inputs or outputs are others, and an older report does not list which
+)
+
+// Compare compares a listed case with the same case run again, which has all hashes.
+func (c Case) Compare(again Case) Comparison {
+	isSame, isInput, isOlder := c.InputsSHA256 == again.InputsSHA256 && c.OutputsSHA256 == again.OutputsSHA256, c.InputsSHA256 == again.InputsSHA256, false
+	if c.Digest != "" {
+		digest := CaseDigest(again)
+		isSame, isInput, isOlder = strings.HasPrefix(digest, c.Digest), strings.HasSuffix(c.Digest, digest[caseDigits:]), len(c.Digest) == caseDigits
+	}
+	switch {
+	case isSame:
+		return SameResults
+	case isOlder:
+		return UnknownInputs
+	case isInput:
+		return OtherResults
+	}
+	return OtherInputs
 }
 
 // IsCompact reports whether the report has only digests of its cases.

@@ -140,7 +140,7 @@ type Summary struct {
 	Terms
 
 	Coverage  Coverage   `json:"coverage"`
-	Unchecked *Unchecked `json:"unchecked,omitempty"` // what a budget of time left undone; nil if nothing
+	Unchecked *Unchecked `json:"unchecked,omitempty"` // cases that a budget left out; nil if none
 	LeftOut   string     `json:"left_out,omitempty"`  // how many cases the kernel does not take, and why; "" if it takes all
 	Tiers     []Tier     `json:"tiers"`
 
@@ -326,6 +326,7 @@ type Failure struct {
 	Replay       string   `json:"replay"`           // a command that reproduces it; "" if only the calling program can
 	Note         string   `json:"note,omitempty"`
 
+	Kinds []string `json:"kinds,omitempty"` // the tiers that failed, with counts, if there are several
 	When  string   `json:"when,omitempty"`  // what the failing cases have in common, and the others do not
 	Where string   `json:"where,omitempty"` // which elements of the output fail, in the original case
 	Terms []string `json:"terms,omitempty"` // of a sum: the terms that seem to be lost or counted wrongly, or else the largest

@@ -152,7 +152,7 @@ func TestSchemaFindsDamagedJSON(t *testing.T) {
 				t.Errorf("%s with %s follows the schema", name, what)
 			}
 		}
-		optional := []string{"note", "program_sha256", "candidates", "algorithms", "when", "where", "terms", "clause", "unchecked", "left_out", "histogram", "set_undefined", "own", "maps", "row_axis", "col_axis", "is_part"}
+		optional := []string{"note", "program_sha256", "candidates", "algorithms", "when", "where", "terms", "clause", "unchecked", "budget_seconds", "left_out", "histogram", "set_undefined", "own", "maps", "row_axis", "col_axis", "is_part"}
 		isTerm := func(path, key string) bool {
 			return (key == "undecided" || key == "unfinished") && strings.HasSuffix(path, ".counts") ||
 				slices.Contains([]string{"report", "run.results[]", "report.obtained"}, path) && slices.Contains(fieldsOf(reflect.TypeFor[Terms]()), key)

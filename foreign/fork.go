@@ -31,6 +31,11 @@ func (p *pool) fork(seed uint64) (*session, error) {
 	}
 	n, err := p.nursery.fork(seed, p)
 	if err != nil {
+		for _, m := range slices.Clone(p.sessions) {
+			if m.isForked && !m.isBusy { // it ends with the nursery
+				p.drop(m, 0)
+			}
+		}
 		p.drop(p.nursery, 0)
 		p.nursery = nil
 	}
@@ -70,5 +75,5 @@ func (n *session) fork(seed uint64, p *pool) (*session, error) {
 	}
 	ours = nil
 	child := process.Adopt(process.Adoption{Program: p.program, PID: int(pid), Status: status, Words: words, Host: conn, Stderr: p.options.Stderr})
-	return &session{child: child, conn: conn}, nil
+	return &session{child: child, conn: conn, isForked: true}, nil
 }

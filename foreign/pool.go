@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// sharedStart is the start of a process from which on kernels share processes, and
-	// sharedAfter how many are started nevertheless.
+	// Kernels share processes that take sharedStart to start, or sharedFirst until their first call
+	// is answered, in which many compile something. sharedAfter are started nevertheless.
 	sharedStart = 100 * time.Millisecond
+	sharedFirst = 500 * time.Millisecond
 	sharedAfter = 6
 )
 
@@ -36,6 +37,7 @@ type pool struct {
 	most      int               // that run without being needed at the moment
 	started   int               // so far
 	startTime time.Duration     // of the last one
+	firstTime time.Duration     // from the start to the answer of the first call, of the last one that has answered
 	seeds     *rand.Rand        // of TOKITAI_SEED
 	welcome   *protocol.Welcome // of the first one
 	isClosed  bool
@@ -56,13 +58,10 @@ func (p *pool) acquire(k *processKernel) (*session, error) {
 		p.mu.Unlock()
 		return nil, device.ErrClosed
 	}
-	if n := k.session; n != nil && slices.Contains(p.sessions, n) && n.owner == k && !n.isBusy {
-		if !k.isRenewed {
-			n.isBusy = true
-			p.mu.Unlock()
-			return n, nil
-		}
-		p.drop(n, endWait)
+	if n := k.session; n != nil && slices.Contains(p.sessions, n) && n.owner == k && !n.isBusy && !k.isRenewed {
+		n.isBusy = true
+		p.mu.Unlock()
+		return n, nil
 	}
 	if i := slices.IndexFunc(p.sessions, func(n *session) bool { return !n.isBusy && p.mayShare(n, k) }); i >= 0 {
 		n := p.sessions[i]
@@ -70,7 +69,7 @@ func (p *pool) acquire(k *processKernel) (*session, error) {
 		p.mu.Unlock()
 		return n, nil
 	}
-	for len(p.sessions) >= p.most { // the least recently used that is idle
+	for !k.isRenewed && len(p.sessions) >= p.most { // the least recently used that is idle
 		i := slices.IndexFunc(p.sessions, func(n *session) bool { return !n.isBusy })
 		if i < 0 {
 			break
@@ -88,17 +87,27 @@ func (p *pool) acquire(k *processKernel) (*session, error) {
 // mayShare reports whether a kernel without a process can have one that runs: one that has
 // computed nothing, or where processes take long to start, any.
 func (p *pool) mayShare(n *session, k *processKernel) bool {
-	return n.owner == nil || !k.isRenewed && p.startTime > sharedStart && p.started >= sharedAfter
+	isSlow := p.startTime > sharedStart || p.firstTime > sharedFirst
+	return n.owner == nil || !k.isRenewed && isSlow && p.started >= sharedAfter
 }
 
-// release gives a process back, or ends one that cannot go on.
-func (p *pool) release(n *session, isSound bool) {
+// noteFirst notes how long a process took until its first call was answered.
+func (p *pool) noteFirst(took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.firstTime = took
+}
+
+// release gives a process back, or ends one that cannot go on or was for one call.
+func (p *pool) release(n *session, isSound, isForOne bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n.isBusy = false
 	i := slices.Index(p.sessions, n)
 	switch {
 	case i < 0: // the pool is closed
+	case isSound && isForOne:
+		p.drop(n, endWait)
 	case isSound:
 		p.sessions = append(slices.Delete(p.sessions, i, i+1), n)
 	default:

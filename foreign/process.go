@@ -6,6 +6,7 @@ import (
 	"math"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tokitai/def"
@@ -108,8 +109,20 @@ type processKernel struct {
 
 	mu        sync.Mutex // held during a call: a process gets one at a time
 	session   *session   // what it used last; it may have been ended or given to another kernel
-	isRenewed bool       // the next call needs a process that has seen nothing
+	isRenewed bool       // the next call needs a process that has seen nothing, which ends after it
 	lastTime  time.Duration
+
+	waited  atomic.Int64              // nanoseconds
+	waiting atomic.Pointer[time.Time] // since when; nil if no call waits for a process
+}
+
+// Waited implements [engine.Renewer].
+func (k *processKernel) Waited() time.Duration {
+	d := time.Duration(k.waited.Load())
+	if since := k.waiting.Load(); since != nil {
+		d += time.Since(*since)
+	}
+	return d
 }
 
 // LastTime implements [engine.Timed]: the time in the kernel that the last reply states.
@@ -132,13 +145,27 @@ func (k *processKernel) Renew() {
 func (k *processKernel) Launch(l *engine.Launch) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	began := time.Now()
+	k.waiting.Store(&began)
+	defer k.waiting.Store(nil)
 	n, err := k.pool.acquire(k)
 	if err != nil {
 		return err
 	}
-	k.session, k.isRenewed = n, false
+	isFresh := k.isRenewed
+	if k.isRenewed = false; !isFresh {
+		k.session = n
+	}
+	if n.hasAnswered {
+		k.waiting.Store(nil)
+	}
 	results, err := n.call(callOf(k.definition, l), inputsOf(k.definition, l), k.pool.options.deadline())
-	k.pool.release(n, err == nil || isAnswer(err))
+	if !n.hasAnswered {
+		n.hasAnswered = true
+		k.waited.Add(int64(time.Since(began)))
+		k.pool.noteFirst(time.Since(began))
+	}
+	k.pool.release(n, err == nil || isAnswer(err), isFresh)
 	if err != nil {
 		return k.meaning(err)
 	}

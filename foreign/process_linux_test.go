@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/kernelserver/protocol"
+	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/verify"
 )
@@ -230,6 +232,74 @@ func TestFresh(t *testing.T) {
 	r := judge(t, k, verify.Options{Seed: 3}).Report
 	if r.Verdict != evidence.Rejected || !strings.Contains(r.Reason, "differs") {
 		t.Errorf("got %s: %s, want rejected", r.Verdict, r.Reason)
+	}
+}
+
+// TestProcesses counts processes. All cases of a format run in one, but for those that ask for a
+// process that has seen nothing; under a budget these come last. Only the start of a process and its
+// first call are time that a budget does not count.
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	k, err := inRole(t, "honest", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kernels []engine.Renewer
+	compile := k.Lowering.Compile
+	k.Lowering.Compile = func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
+		made, err := compile(dev, d, dtypes, class)
+		kernels = append(kernels, made.(engine.Renewer))
+		return made, err
+	}
+	began := time.Now()
+	r := judge(t, k, verify.Options{Seed: 3, Budget: time.Hour}).Report
+	if r.Verdict != evidence.Accepted || len(kernels) != 1 {
+		t.Fatalf("got %s: %s, from %d kernels, want accepted, from one", r.Verdict, r.Reason, len(kernels))
+	}
+	fresh := 0
+	for i, c := range r.CaseList {
+		switch isFresh := strings.HasPrefix(c.Name, "fresh:"); {
+		case isFresh:
+			fresh++
+		case fresh > 0:
+			t.Fatalf("case %d is %s, after one in a new process", i, c.Name)
+		}
+	}
+	if want := fmt.Sprintf("processes started: %d", 1+fresh); fresh == 0 || !strings.Contains(r.Fingerprints[1].Note, want) {
+		t.Errorf("got %d cases in new processes and %q, want %s", fresh, r.Fingerprints[1].Note, want)
+	}
+	if waited := kernels[0].Waited(); waited <= 0 || waited > time.Since(began) {
+		t.Errorf("it has waited %v for processes, want more than nothing and less than all the time", waited)
+	}
+}
+
+// TestWaited checks that only calls that a process answers first count as waits.
+func TestWaited(t *testing.T) {
+	t.Parallel()
+	k, err := inRole(t, "honest", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := k.Lowering.Compile(nil, scaled, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernel := made.(engine.Renewer)
+	waited := func() time.Duration {
+		t.Helper()
+		l := &engine.Launch{Call: lower.Call{Params: []float64{2}, Operands: []lower.Operand{
+			{Array: num.ArrayOf(num.F32, 1, 2, 3, 4)}, {Array: num.NewArray(num.F32, 1, 2)},
+		}}}
+		if err := kernel.Launch(l); err != nil || l.Operands[1].At(0, 1) != 8 {
+			t.Fatalf("got %v, want 8: %v", l.Operands[1].At(0, 1), err)
+		}
+		return kernel.Waited()
+	}
+	first, second := waited(), waited()
+	kernel.Renew()
+	fresh, after := waited(), waited()
+	if first <= 0 || second != first || fresh <= second || after != fresh {
+		t.Errorf("got waits of %v, %v, in a new process %v and in the old one again %v, want the first and the third to add to them", first, second, fresh, after)
 	}
 }
 

@@ -35,6 +35,9 @@ type session struct {
 	list    []protocol.Definition
 	lastID  uint64
 
+	isForked    bool // from the nursery
+	hasAnswered bool // a call
+
 	// Under the pool's mutex.
 	isBusy bool
 	owner  *processKernel // the last kernel that it computed for; nil if it has computed nothing

@@ -135,6 +135,7 @@ type stableOutput struct {
 	fixed  []float64
 	slopes [sumKinds][]float64 // Σ |dy/ds|·Σ|terms of s|; nil without such sums
 	words  []uint32            // by which a value is rounded when it is stored; nil if it is rounded to nearest
+	joint  []jointSum          // of an output with many elements in a row, by the sums over the row
 }
 
 // EncloseStable returns the results that the promise stable admits for d on its operands, in

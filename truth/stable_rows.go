@@ -247,6 +247,7 @@ func (z *result) find(p *perturbation) {
 		z.column.differentiate(p)
 		p.eliminate(&z.column.narrow, p.narrow)
 		p.addErrors(z.column, &z.column.narrow, fixed, slopes, nil)
+		z.keepJoint(p)
 	} else {
 		p.start(&z.single, n)
 		p.eliminate(&z.single, p.narrow)

@@ -21,6 +21,10 @@ type accuracy struct {
 
 	Errors ulps    `json:"errors,omitempty"`
 	Bias   moments `json:"bias"` // steps from the correct rounding away from zero
+
+	// Declared is the sum, over the outputs that Bias counts, of the errors that declared functions
+	// may add, in ulps.
+	Declared float64 `json:"declared,omitempty"`
 }
 
 // worst is the place where a figure was largest.
@@ -44,6 +48,7 @@ func (a *accuracy) add(b *accuracy) {
 	a.Lost += b.Lost
 	a.Errors.add(b.Errors)
 	a.Bias.add(b.Bias)
+	a.Declared += b.Declared
 	a.WorstError.add(b.WorstError)
 	a.WorstShare.add(b.WorstShare)
 }
@@ -143,5 +148,6 @@ func (v *view) measure(a *accuracy, i, r, c int, x uint64, isWidened bool) {
 	if correct.State[k] != truth.Undecided {
 		steps := float64(num.Index(d, x) - num.Index(d, correct.Bits[k]))
 		a.Bias.count(math.Copysign(steps, steps*b.Mid))
+		a.Declared += v.declaredError(i, r, c) / num.ULP(d, b.Mid)
 	}
 }

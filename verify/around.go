@@ -95,6 +95,13 @@ func (s *verification) outOfReach() []string {
 
 // leftOut says how many cases the kernel does not take, and why.
 func (s *verification) leftOut() string {
+	if only := s.o.Restrict; len(only) > 0 {
+		text := fmt.Sprintf("shapes other than %s were left out: the kernel is declared for these alone", only)
+		if s.unsuited > 0 {
+			text += fmt.Sprintf("; so were %d cases that need others", s.unsuited)
+		}
+		return text
+	}
 	if s.unsuited == 0 {
 		return ""
 	}

@@ -34,8 +34,8 @@ func (x *trialRun) judged(l *loaded, out *outcome, tier evidence.TierName, what 
 		return j.Elements, nil, nil
 	}
 	f := *j.first
-	f.Tier, f.Message = tier, what
-	return j.Elements, &f, nil
+	f.Tier, f.Message, f.IsJudged = tier, what, true
+	return j.Elements, f.of(l), nil
 }
 
 // isWrong reports whether the case's first run is wrong, so that no further check is needed.
@@ -135,9 +135,13 @@ func sharing(a, b int) func(*trialRun) (int64, *finding, error) {
 	}
 }
 
+// manyElements is more than the elements that a kernel would compare to recognise a call.
+const manyElements = 400
+
 // changedLate reruns the kernel in the same memory, each time with one element of one input
-// changed: the last, one in the middle, and a random one; then with other parameters. A kernel that
-// recognises a call by its addresses and some of its values fails.
+// changed: the last, one in the middle, and a random one, of many elements three random ones; then
+// with other parameters. A kernel that recognises a call by its addresses and some of its values
+// fails.
 func changedLate(x *trialRun) (int64, *finding, error) {
 	if x.isWrong() {
 		return 0, nil, nil
@@ -173,7 +177,11 @@ func changedLate(x *trialRun) (int64, *finding, error) {
 			continue
 		}
 		n := a.Rows * a.Cols
-		for _, at := range []int{n - 1, n / 2, drawn.Below(n)} {
+		places := []int{n - 1, n / 2, drawn.Below(n)}
+		if n >= manyElements { // whose ends a key would have
+			places = []int{drawn.Below(n), drawn.Below(n), drawn.Below(n)}
+		}
+		for _, at := range places {
 			l := x.l.as(x.c)
 			r, c := at/a.Cols, at%a.Cols
 			now := l.array(i)

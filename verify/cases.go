@@ -33,19 +33,20 @@ type plan struct {
 
 	endurance int   // times that a kernel runs again on a tiny case
 	reruns    int   // times that a call is made again, with Options.Invariance
+	popular   int   // shapes of models that are long in all axes; 0: one of the smallest from level quick on
 	far       []int // how far apart the rows of some cases lie: the exponents of numbers of elements
 }
 
 var plans = [...]plan{
 	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 8, area: 128, accuracy: 0, alone: 4, checks: 1, macs: 1 << 17, factors: 1 << 13, params: 4, endurance: 40, reruns: 20},
-	Quick:      {small: 40, edges: 33_000, others: 8193, outputs: 50_000, shapes: 3, random: 25, drawn: 100, area: 1 << 12, accuracy: 1 << 16, alone: 24, checks: 2, macs: 1 << 21, factors: 1 << 17, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24}},
-	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, alone: 100, checks: 4, macs: 1 << 26, factors: 1 << 23, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, reruns: 1000, far: []int{24, 31, 32}},
-	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, alone: 1000, checks: 8, macs: 1 << 30, factors: 1 << 27, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, reruns: 10_000, far: []int{24, 31, 32}},
+	Quick:      {small: 40, edges: 33_000, others: 8193, outputs: 50_000, shapes: 3, random: 25, drawn: 100, area: 1 << 12, accuracy: 1 << 16, alone: 24, checks: 2, macs: 1 << 21, factors: 1 << 17, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24, 31}},
+	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, alone: 100, checks: 4, macs: 1 << 26, factors: 1 << 23, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, reruns: 1000, popular: 6, far: []int{24, 31, 32}},
+	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, alone: 1000, checks: 8, macs: 1 << 30, factors: 1 << 27, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, reruns: 10_000, popular: 60, far: []int{24, 31, 32}},
 }
 
 // cases lists the cases of a verification.
 func (t *Target) cases(o *Options) []*Case {
-	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], seen: map[string]bool{}}
+	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], only: o.Restrict, seen: map[string]bool{}}
 	if d := t.Definition; o.Level == Quick && d.Kind == def.KindContraction && (d.HasAxes() || d.Accumulate) {
 		// The arithmetic of a single matrix is verified by the product without axes and old values.
 		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 40, 1
@@ -59,6 +60,7 @@ func (t *Target) cases(o *Options) []*Case {
 	l.pairs()
 	l.specials()
 	l.contenders()
+	l.regions()
 	l.inPlace()
 	l.formats()
 	l.params()
@@ -67,6 +69,7 @@ func (t *Target) cases(o *Options) []*Case {
 	l.long()
 	l.counters()
 	l.models()
+	l.popular()
 	l.farApart()
 	l.slices()
 	l.own()
@@ -90,6 +93,7 @@ type lister struct {
 	p      plan
 	seed   uint64
 	shapes []Shape // of the user
+	only   Restrictions
 	usual  []num.DType
 	list   []*Case
 	seen   map[string]bool
@@ -106,6 +110,9 @@ func (l *lister) add(c *Case) {
 
 // addAsIs adds a case whose sizes need not be multiples of the lowering's grain.
 func (l *lister) addAsIs(c *Case) {
+	if len(l.only) > 0 && !l.only.fit(c) {
+		return
+	}
 	if name := c.name(l.t); !l.seen[name] {
 		l.seen[name] = true
 		l.list = append(l.list, c)
@@ -205,6 +212,37 @@ func (l *lister) longShape() []int {
 		return []int{1000, 3, 5}
 	}
 	return []int{2, 1030}
+}
+
+// busyShape is large enough that launches which begin together overlap.
+func (l *lister) busyShape() []int {
+	switch l.t.Definition.Kind {
+	case def.KindContraction:
+		if l.p.pairs && !l.t.Definition.HasAxes() {
+			return []int{128, 128, 128}
+		}
+		return []int{40, 40, 40}
+	case def.KindGather, def.KindScatterAdd:
+		if l.p.pairs {
+			return []int{700, 300, 33}
+		}
+		return []int{300, 33, 15}
+	}
+	if l.p.pairs {
+		return []int{48, 515}
+	}
+	return []int{8, 515}
+}
+
+// sampledShape has operands of several hundred elements.
+func (l *lister) sampledShape() []int {
+	switch l.t.Definition.Kind {
+	case def.KindContraction:
+		return []int{7, 60, 8}
+	case def.KindGather, def.KindScatterAdd:
+		return []int{40, 31, 13}
+	}
+	return []int{2, 230}
 }
 
 // edges are sizes at which loops, lanes, chunks and tiles end.
@@ -546,12 +584,18 @@ func (l *lister) checks() {
 		if l.p.pairs && slices.Contains([]string{"concurrent", "repeat", "late-change", "scratch", "cancel"}, k.name) {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.longShape()...)})
 		}
+		if k.name == "concurrent" {
+			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.busyShape()...)})
+		}
+		if k.name == "late-change" { // more elements than a key of samples has
+			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.sampledShape()...)})
+		}
 		for i := range l.p.checks {
 			n := shapes[i%len(shapes)]
 			if isOften := k.name == "late-change" || k.name == "scratch" || k.name == "cancel"; isOften && l.p.checks == 1 {
 				n = []int{3, 9, 5} // level smoke is small, and these run dozens of times
 			}
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(n...)})
+			l.add(&Case{Check: k.name, Pattern: usual, Sizes: withMatrices(l.t.Definition, k.name, l.shape(n...))})
 		}
 		if l.t.Definition.Kind == def.KindRowwise && k.tier == evidence.Invariance && (l.p.checks > 1 || k.name == "workers" || k.name == "concurrent") {
 			rows, cols := 16, 9 // enough for several workers
@@ -565,7 +609,7 @@ func (l *lister) checks() {
 				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(3, 300, 5), Formats: f}) // rounding to 16 bits would hide another order
 			}
 			if l.p.checks > 1 {
-				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(shapes[0]...), Formats: f})
+				l.add(&Case{Check: k.name, Pattern: usual, Sizes: withMatrices(l.t.Definition, k.name, l.shape(shapes[0]...)), Formats: f})
 			}
 		}
 	}
@@ -706,7 +750,7 @@ func (l *lister) counting() {
 // Work is the number of cases of a verification, and an estimate of the time that they take
 // together, in a unit of its own.
 func (t *Target) Work(o Options) (cases int, work float64) {
-	list, _ := t.schedule(&o)
+	list := t.schedule(&o).cases
 	for _, c := range list {
 		work += t.workOf(c, &o)
 	}
@@ -714,7 +758,7 @@ func (t *Target) Work(o Options) (cases int, work float64) {
 }
 
 // workOf estimates the time that a case takes, in units of about the time it takes to judge
-// one output. Only reports of progress depend on it.
+// one output. Reports of progress depend on it, and which cases fit into a budget of work.
 func (t *Target) workOf(c *Case, o *Options) float64 {
 	const launch, truth, multiplyAdds = 300, 8, 12
 	d := t.Definition
@@ -734,7 +778,7 @@ func (t *Target) workOf(c *Case, o *Options) float64 {
 	case "repeat":
 		launches += repeats
 	case "concurrent", "scratch":
-		launches += 28
+		launches += 36
 	case "rerun":
 		launches += 1.5 * float64(plans[o.Level].reruns)
 	case "late-change":

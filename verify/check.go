@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"tokitai/def"
+	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/internal/gen"
 	"tokitai/num"
@@ -77,12 +78,10 @@ func (t *Target) makeChecks() []*check {
 			if canTranspose(d) {
 				add(evidence.Relations, "transpose", transposed)
 			}
-			for i := range 2 {
-				if len(d.Operands[i].BatchDims()) > 0 {
-					add(evidence.Relations, "repeat-"+d.Operands[i].Name, repeatedMatrices(i))
-				}
-			}
 		}
+	}
+	for i := range repeatable(d) {
+		add(evidence.Relations, "repeat-"+d.Operands[i].Name, repeatedMatrices(i))
 	}
 	for i := range d.Operands {
 		for _, partner := range d.InPlacePartners(&d.Operands[i]) {
@@ -101,7 +100,7 @@ func (t *Target) makeChecks() []*check {
 	add(evidence.Invariance, "late-change", changedLate)
 	add(evidence.Invariance, "endure", endured)
 	add(evidence.Invariance, "layout", laidOut)
-	if t.Lowering.Device == "cpu" {
+	if t.Lowering.Device == "cpu" && !t.Lowering.Renews { // another process does not use the device's workers
 		add(evidence.Invariance, "workers", byWorkers)
 	}
 	add(evidence.Invariance, "concurrent", concurrent)
@@ -209,7 +208,7 @@ func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expec
 						}
 						return got.Bits64(r, c)
 					})
-					return n, f, nil
+					return n, f.of(l), nil
 				}
 			}
 		}
@@ -518,48 +517,94 @@ func byWorkers(x *trialRun) (int64, *finding, error) {
 	return compared, nil, nil
 }
 
-// concurrent launches the kernel from several goroutines at once, each with its own inputs,
-// and compares the results with those of separate launches.
+// concurrent launches the kernel several times at once, each launch with inputs, memory and a queue
+// of its own, and compares the results with those of separate launches. No launch of a round begins
+// before all of them are ready.
 func concurrent(x *trialRun) (int64, *finding, error) {
-	const callers, rounds = 4, 6
-	var inputs [callers]*loaded
-	var alone [callers]*outcome
-	for i := range inputs {
-		if inputs[i] = x.l.as(x.c); i > 0 {
-			inputs[i] = x.l.other(i)
+	const callers, rounds = 4, 8
+	var calls [callers]concurrentCall
+	defer func() {
+		for i := range calls {
+			calls[i].close()
 		}
-		out, err := x.s.bench.run(inputs[i], x.s.o.deadline(), 0)
-		if err != nil {
+	}()
+	for i := range calls {
+		if err := calls[i].open(x, i); err != nil {
 			return 0, nil, err
 		}
-		alone[i] = out
 	}
-	var compared int64
-	var first *finding
-	var failed error
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	for i := range inputs {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			for range rounds {
-				out, err := x.s.bench.run(inputs[i], x.s.o.deadline(), 0)
-				if err != nil {
-					mu.Lock()
-					failed = err
-					mu.Unlock()
-					return
-				}
-				n, f, _ := compare(inputs[i], out, evidence.Invariance, fmt.Sprintf("launched %d at once", callers), outputsOf(alone[i]))
-				mu.Lock()
-				if compared += n; first == nil && f != nil {
-					first = f
-				}
-				mu.Unlock()
+	var sum parts
+	for range rounds {
+		var ready, done sync.WaitGroup
+		start := make(chan struct{})
+		results := make([]parts, callers)
+		ready.Add(callers)
+		for i := range calls {
+			done.Go(func() {
+				isReady := sync.OnceFunc(ready.Done)
+				defer isReady()
+				results[i] = calls[i].run(x, func() {
+					isReady()
+					<-start
+				})
+			})
+		}
+		ready.Wait()
+		close(start)
+		done.Wait()
+		for _, r := range results {
+			if sum.add(r.compared, r.f, r.err) {
+				return sum.compared, sum.f, sum.err
 			}
-		}()
+		}
 	}
-	group.Wait()
-	return compared, first, failed
+	return sum.compared, nil, nil
+}
+
+// concurrentCall is one of the callers of concurrent.
+type concurrentCall struct {
+	inputs *loaded
+	alone  *outcome
+	placed *placed
+	queue  *engine.Queue
+}
+
+// open makes the inputs of caller i and runs the kernel on them alone.
+func (c *concurrentCall) open(x *trialRun, i int) (err error) {
+	if c.inputs = x.l.as(x.c); i > 0 {
+		c.inputs = x.l.other(i)
+	}
+	if c.placed, err = x.s.bench.place(c.inputs); err != nil {
+		return err
+	}
+	if c.queue, err = engine.NewQueue(x.s.bench.device); err != nil {
+		return err
+	}
+	c.alone, err = c.placed.run(c.inputs, x.s.o.deadline(), 0)
+	return err
+}
+
+// run launches the kernel once the other callers are ready, which wait returns after.
+func (c *concurrentCall) run(x *trialRun, wait func()) (p parts) {
+	out, err := c.placed.runBy(func(k *engine.Prepared) error {
+		wait()
+		return k.LaunchOn(c.queue)
+	}, c.inputs, x.s.o.deadline(), 0)
+	if err == nil {
+		err = out.err
+	}
+	if err != nil {
+		return parts{err: err}
+	}
+	p.add(compare(c.inputs, out, evidence.Invariance, "launched several times at once", outputsOf(c.alone)))
+	return p
+}
+
+func (c *concurrentCall) close() {
+	if c.placed != nil {
+		c.placed.close()
+	}
+	if c.queue != nil && !c.placed.bench.isHung.Load() {
+		c.queue.Close()
+	}
 }

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"cmp"
 	"math"
+	"slices"
 	"testing"
 
 	"tokitai/def"
@@ -12,6 +13,7 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
+	"tokitai/op/gelu"
 	"tokitai/op/gemm"
 	softmaxop "tokitai/op/softmax"
 	"tokitai/promise"
@@ -84,6 +86,54 @@ func TestDeclaredRoundingIsNoBias(t *testing.T) {
 		r := run(t, &verify.Target{Operation: op.Of(d, ""), Definition: d, Lowering: l, DType: num.BF16}, verify.Options{Seed: 1, Case: "normal/R=2,C=1024"}).Report
 		if r.Verdict != k.verdict {
 			t.Errorf("%s (%s), want %s: %+v", r.Verdict, r.Reason, k.verdict, r.Failure)
+		}
+	}
+}
+
+// TestDeclaredFunctionIsNoBias checks that a tanh that is always too small is no bias if its error
+// is declared, that it is one otherwise, and that a declared tanh does not hide that results are cut
+// off.
+func TestDeclaredFunctionIsNoBias(t *testing.T) {
+	t.Parallel()
+	nearest := func(d num.DType, v float64) uint32 { return num.NarrowF64(d, v) }
+	cutOff := func(d num.DType, v float64) uint32 {
+		bits := num.NarrowF64(d, v)
+		if math.Abs(float64(num.Value(d, uint64(bits)))) > math.Abs(v) {
+			bits--
+		}
+		return bits
+	}
+	for _, k := range []struct {
+		declared string
+		store    func(d num.DType, v float64) uint32
+		isBiased bool
+	}{
+		{"tanh=2^-11", nearest, false},
+		{"", nearest, true},
+		{"tanh=2^-11", cutOff, true},
+	} {
+		l := bounded(def.Order{}, func(_ *def.Definition, l *engine.Launch) error {
+			x, y := l.Operands[0].Array, l.Operands[1].Array
+			for r := range x.Rows {
+				for c := range x.Cols {
+					v := float64(x.At(r, c))
+					tanh := math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v)) * (1 - 0x1p-11)
+					y.SetBits(r, c, k.store(y.DType, 0.5*v*(1+tanh)))
+				}
+			}
+			return nil
+		})
+		declares, _, err := promise.ParseDeclaration(k.declared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Promise, l.Declares = promise.Stable, declares
+		r := run(t, target(gelu.ForwardDefinition, num.BF16, l), verify.Options{Seed: 1, Case: "positive-tail/R=24,C=1024"})
+		if isBiased := slices.Contains(r.RejectedBy(), evidence.Statistics); isBiased != k.isBiased {
+			t.Errorf("declared %q: rejected by %v (%s), want statistics: %t", k.declared, r.RejectedBy(), r.Report.Reason, k.isBiased)
+		}
+		if !k.isBiased && r.Report.Verdict == evidence.Rejected {
+			t.Errorf("declared %q: %s", k.declared, r.Report.Reason)
 		}
 	}
 }

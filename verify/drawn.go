@@ -84,7 +84,7 @@ func (l *lister) drawn() {
 			continue // level smoke is small
 		}
 		for range l.p.checks {
-			l.add(&Case{Check: k.name, Pattern: l.t.patterns()[0].name, Sizes: l.drawSizes(g, min(l.p.area, 1<<10))})
+			l.add(&Case{Check: k.name, Pattern: l.t.patterns()[0].name, Sizes: withMatrices(l.t.Definition, k.name, l.drawSizes(g, min(l.p.area, 1<<10)))})
 		}
 	}
 }
@@ -254,11 +254,13 @@ func (l *lister) manyMatrices(g *gen.Generator) {
 	}
 }
 
-// The widths of well-known models, their vocabularies, and lengths of sequences.
+// The widths of well-known models, their vocabularies, lengths of sequences, and lengths that axes
+// have together.
 var (
 	hidden       = []int{768, 1024, 2048, 3072, 4096, 5120, 8192, 11008, 14336}
 	vocabularies = []int{32000, 50257, 128256}
 	sequences    = []int{128, 512, 1024, 2048, 4096}
+	longAxes     = []int{256, 512, 768, 1024, 2048, 4096}
 )
 
 // models adds the shapes of well-known models, with as many rows, and for products as much of the
@@ -386,5 +388,72 @@ func (l *lister) own() {
 				add(&Case{Check: k.name, Pattern: usual})
 			}
 		}
+	}
+}
+
+// popular adds shapes that people run: all axes as long as those of well-known models. Kernels have
+// other paths for them than for long axes beside short ones. Level quick draws one of the smallest,
+// level full some of those that it has the time for.
+func (l *lister) popular() {
+	if !l.p.pairs {
+		return
+	}
+	d, g := l.t.Definition, l.drawing("popular")
+	usual := l.t.patterns()[0].name
+	add := func(n ...int) { l.add(&Case{Pattern: usual, Sizes: l.shape(n...)}) }
+	one := func(of ...int) int { return of[g.Below(len(of))] }
+	if l.p.popular == 0 {
+		switch d.Kind {
+		case def.KindContraction:
+			if !d.HasAxes() && !d.Accumulate { // the arithmetic of a matrix is verified without these
+				add(256, one(256, 257, 264), one(256, 260))
+			}
+		case def.KindGather, def.KindScatterAdd:
+			add(256, one(256, 512, 768), 256)
+		default:
+			add(256, one(256, 257, 384))
+		}
+		return
+	}
+	var shapes [][]int
+	switch d.Kind {
+	case def.KindContraction:
+		if d.HasAxes() || d.Accumulate {
+			add(256, 256, 256)
+			return
+		}
+		add(1, 4096, 4096) // a token of a decoder
+		add(4096, 16, 4096)
+		for _, m := range longAxes {
+			for _, k := range longAxes {
+				for _, n := range longAxes {
+					shapes = append(shapes, []int{m, k, n})
+				}
+			}
+		}
+	case def.KindGather, def.KindScatterAdd:
+		for _, q := range sequences {
+			for _, v := range slices.Concat(longAxes, vocabularies) {
+				for _, h := range longAxes {
+					shapes = append(shapes, []int{q, v, h})
+				}
+			}
+		}
+	default:
+		add(4096, 4096)
+		for _, r := range longAxes {
+			for _, h := range slices.Concat(longAxes, hidden, vocabularies) {
+				shapes = append(shapes, []int{r, h})
+			}
+		}
+	}
+	fits := slices.DeleteFunc(shapes, func(n []int) bool {
+		c := &Case{Sizes: l.shape(n...)}
+		return c.largest(d) > 4*l.p.outputs || d.Kind == def.KindContraction && work(c) > 4*l.p.macs
+	})
+	for range min(l.p.popular, len(fits)) {
+		at := g.Below(len(fits))
+		add(fits[at]...)
+		fits = slices.Delete(fits, at, at+1)
 	}
 }

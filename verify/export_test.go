@@ -231,23 +231,23 @@ func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
 	if err != nil {
 		panic(err)
 	}
-	s := newVerification(t, &Options{Seed: 1}, 0)
-	found := s.alone(context.Background(), c)
-	if found == nil {
+	s := newVerification(t, &Options{Seed: 1}, schedule{})
+	failed := s.alone(context.Background(), c)
+	if failed == nil {
 		return nil, nil, false
 	}
-	small := &shrunk{c: c, original: c, found: found, isAlone: true}
+	small := &shrunk{c: failed.c, original: failed.c, found: failed.found, isAlone: true}
 	what := s.culprit(context.Background(), small)
 	if what.terms != nil {
-		inputs = t.load(c, 1).inputsOf(found, what.terms)
+		inputs = t.load(failed.c, 1).inputsOf(failed.found, what.terms)
 	}
 	return what.texts, inputs, true
 }
 
 // SpendBudget replaces what limits the time of a verification under a budget.
-func SpendBudget(limit func(context.Context, time.Duration) (context.Context, context.CancelFunc)) (restore func()) {
-	withTimeout = limit
-	return func() { withTimeout = context.WithTimeout }
+func SpendBudget(limit func(context.Context, time.Duration, func() time.Duration) (context.Context, context.CancelFunc)) (restore func()) {
+	withBudget = limit
+	return func() { withBudget = budgeted }
 }
 
 // ParamsOf returns the parameters of a variation.
@@ -280,3 +280,38 @@ func SetLeastProduct(n int) (restore func()) {
 
 // VectorsFor returns how many vectors Freivalds' check takes.
 func VectorsFor(p uint64) int { return vectorsFor(p) }
+
+// Inputs returns the operands of the case with the given name, as they are before a run.
+func Inputs(t *Target, name string, seed uint64) []num.Array {
+	c, err := t.parseCase(name)
+	if err != nil {
+		panic(err)
+	}
+	return t.load(c, seed).inputs()
+}
+
+// ScheduledCases returns the names of the cases of a verification in the order in which they run.
+func ScheduledCases(t *Target, o Options) (names []string) {
+	for _, c := range t.schedule(&o).cases {
+		names = append(names, c.name(t))
+	}
+	return names
+}
+
+// The parts of replays of older reports.
+var (
+	Resolve          = resolve
+	FormerIdentities = formerIdentities
+	PatternIdentity  = (*Target).patternIdentity
+)
+
+// Budgeted is budgeted.
+func Budgeted(ctx context.Context, budget time.Duration, waited func() time.Duration) (context.Context, context.CancelFunc) {
+	return budgeted(ctx, budget, waited)
+}
+
+// NewRoom returns the functions of a room.
+func NewRoom(most int64) (enter, leave func(int64)) {
+	r := newRoom(most)
+	return r.enter, r.leave
+}

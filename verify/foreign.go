@@ -116,7 +116,7 @@ func (r refusals) reason(s *verification) string {
 			continue
 		}
 		if x := r[formatText(s.t.Definition, c.Formats)]; x != nil {
-			return fmt.Sprintf("the kernel refused %d of %d cases, the first of them %s", x.cases, s.total, x.first)
+			return fmt.Sprintf("the kernel refused %d of %d cases, the first of them %s; if it is made for some shapes alone, declare them, as in --shapes 'C %% 16 == 0'", x.cases, s.total, x.first)
 		}
 	}
 	return ""

@@ -57,7 +57,8 @@ func (s *stable) isInferred(operand int) bool {
 }
 
 // heightOf returns the height of sums at which an output's sets are taken: the least that admits
-// every element that the largest height admits, which is that of the declared order.
+// every element that the largest height admits, which is that of the declared order, and that does
+// not contradict its row.
 func (s *stable) heightOf(operand int) int {
 	most := s.forms.MostHeight()
 	if s.v.got[operand].DType == num.I32 {
@@ -66,6 +67,9 @@ func (s *stable) heightOf(operand int) int {
 	h := 0
 	s.each(operand, func(r, c int, x uint64) bool {
 		if !s.widest().Admits(operand, r, c, h, uint32(x)) {
+			if _, isOutlier := s.outliers[operand][r*s.v.got[operand].Cols+c]; isOutlier {
+				return true
+			}
 			if least, ok := s.widest().Height(operand, r, c, uint32(x)); ok {
 				h = max(h, least)
 			}

@@ -423,7 +423,7 @@ func shifted(letter string) func(*trialRun) (int64, *finding, error) {
 			}})
 			if f != nil && f.Row >= 0 {
 				f.Row, f.Col = rotated(x.base.operands[f.Operand], &d.Operands[f.Operand], letter, shift, f.Row, f.Col)
-				f.Near = nil
+				f.Near, f.IsDerived = nil, false
 			}
 			if sum.add(m, f, err) {
 				break

@@ -36,7 +36,28 @@ type finding struct {
 	When string   `json:"when,omitempty"` // under which sizes results differ, where that is known
 	Near []string `json:"near,omitempty"` // the output's row around the element, as it is and as it should be
 
+	// IsDerived says that got belongs to a further call that a check made from the case: with
+	// other inputs, sizes or parameters. run has that call, as long as the finding is at hand.
+	IsDerived bool `json:"is_derived,omitempty"`
+	IsJudged  bool `json:"is_judged,omitempty"` // a finding of a check in which Want is admissible, and no other result of the kernel
+	run       *loaded
+
 	places []trial.Place // all wrong elements of the run
+}
+
+// of records the call that a finding is about, which a check made from a case.
+func (f *finding) of(l *loaded) *finding {
+	f.run, f.IsDerived = l, true
+	return f
+}
+
+// callOf returns the call that a finding is about: that of the case, or one that a check made from
+// it; nil if that one is not at hand.
+func (l *loaded) callOf(f *finding) *loaded {
+	if f.IsDerived {
+		return f.run
+	}
+	return l
 }
 
 // judgement is the result of comparing outputs; those of tiles are added up.

@@ -30,6 +30,7 @@ type bench struct {
 	launches *atomic.Int64 // so far, of this and of the benches that check its kernel
 
 	preparing sync.Mutex // a Trial prepares one call at a time
+	isFresh   bool       // the first kernel that it compiles has a process that has computed nothing, if it has one
 }
 
 // newBench opens a device of the target's kind. The number of workers is for the CPU; 0 keeps the
@@ -49,7 +50,7 @@ func (t *Target) newBench(ctx context.Context, o *Options, workers int) (*bench,
 	b := &bench{ctx: ctx, device: dev, launches: new(atomic.Int64)}
 	b.users.Store(1)
 	if b.queue, err = engine.NewQueue(dev); err == nil {
-		b.trial, err = engine.NewTrial(b.queue, t.Definition, t.Lowering)
+		b.trial, err = engine.NewTrial(b.queue, t.Definition, o.Restrict.applied(t.Lowering))
 	}
 	if err != nil {
 		dev.Close()
@@ -260,7 +261,11 @@ func (b *bench) prepare(tensors []*tensor.Tensor, params []float64) (p *engine.P
 	}()
 	b.preparing.Lock()
 	defer b.preparing.Unlock()
-	return b.trial.Prepare(tensors, params)
+	if p, err = b.trial.Prepare(tensors, params); err == nil && b.isFresh {
+		b.isFresh = false
+		b.trial.Renew()
+	}
+	return p, err
 }
 
 // launch runs a kernel under a deadline. The goroutine of one that does not return in time

@@ -15,6 +15,9 @@ func (l *loaded) mapOf(f *finding, name string) *evidence.Map {
 	if f.Operand < 0 || f.Row < 0 || len(f.places) == 0 {
 		return nil
 	}
+	if l = l.callOf(f); l == nil {
+		return nil
+	}
 	o, a := &l.target.Definition.Operands[f.Operand], l.array(f.Operand)
 	if a.Rows*a.Cols <= 1 {
 		return nil

@@ -104,7 +104,7 @@ func (t *Target) pattern(name string) *pattern {
 		p.place = specialAlone
 		return p
 	}
-	return nil
+	return t.regionPattern(name)
 }
 
 // patterns lists the patterns of the target, each name once.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -222,12 +223,12 @@ func IsProbe(r *evidence.Report) bool { return r.Op == probeOp }
 
 const probeOp = "mma"
 
-// ReplayProbe computes a case of a probe's report by the report's model, on the host, and reports
-// whether it has the listed hashes: those of the device.
-func ReplayProbe(r *evidence.Report, listed evidence.Case) (bool, error) {
+// replayProbe computes a case of a probe's report by the report's model, on the host. It returns the
+// case with the hashes that the device should have given.
+func replayProbe(r *evidence.Report, listed evidence.Case) (evidence.Case, error) {
 	p, kind, tiles, err := parseProbe(r, listed)
 	if err != nil {
-		return false, fmt.Errorf("%s, %s: %w", r.Lowering, listed.Name, err)
+		return evidence.Case{}, err
 	}
 	b := tensorcore.NewBatch(p.instruction, kind, uint32(*r.Generator.Seed), tiles)
 	const block = 4096 // outputs
@@ -238,11 +239,7 @@ func ReplayProbe(r *evidence.Report, listed evidence.Case) (bool, error) {
 			binary.LittleEndian.PutUint32(b.D[4*i:], math.Float32bits(p.candidates[0].step(x, y, c)))
 		}
 	})
-	again := p.hashes(b, listed)
-	if listed.Digest != "" {
-		return evidence.CaseDigest(again) == listed.Digest, nil
-	}
-	return again.InputsSHA256 == listed.InputsSHA256 && again.OutputsSHA256 == listed.OutputsSHA256, nil
+	return p.hashes(b, listed), nil
 }
 
 // parseProbe returns the instruction of a report with its model as the only candidate, and the
@@ -250,6 +247,9 @@ func ReplayProbe(r *evidence.Report, listed evidence.Case) (bool, error) {
 func parseProbe(r *evidence.Report, listed evidence.Case) (p *probe, kind, tiles int, err error) {
 	p = &probe{}
 	i := &p.instruction
+	if r.Generator.Seed == nil {
+		return nil, 0, 0, errors.New("the report has no seed")
+	}
 	at := strings.LastIndex(r.Definition.Name, ".")
 	if _, err := fmt.Sscanf(r.Definition.Name[at+1:], "m%dn%dk%d", &i.M, &i.N, &i.K); err != nil || at < 0 || i.M < 1 || i.N < 1 || i.K < 1 || max(i.M, i.N, i.K) > 256 {
 		return nil, 0, 0, fmt.Errorf("definition is %q, want an instruction such as mma.sync.m16n8k16", r.Definition.Name)
@@ -260,8 +260,8 @@ func parseProbe(r *evidence.Report, listed evidence.Case) (p *probe, kind, tiles
 	}
 	name, count, _ := strings.Cut(listed.Name, "/tiles=")
 	kind = slices.IndexFunc(tensorcore.KindsOf(i.DType), func(k tensorcore.Kind) bool { return k.Name == name })
-	if tiles, err = strconv.Atoi(count); err != nil || kind < 0 || tiles < 1 || tiles > maxCaseElements/(i.M*i.N) {
-		return nil, 0, 0, fmt.Errorf("want a kind of data and a number of tiles")
+	if tiles, err = strconv.Atoi(count); err != nil || kind < 0 || tiles < 1 || tiles > mostReplayed/(i.M*i.N+i.M*i.K+i.N*i.K) {
+		return nil, 0, 0, fmt.Errorf("want a kind of data and a number of tiles, %d elements in all at most", mostReplayed)
 	}
 	for _, c := range candidatesOf(*i) {
 		if c.name == r.Model {

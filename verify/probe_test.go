@@ -110,23 +110,36 @@ func TestProbe(t *testing.T) {
 				t.Errorf("%d candidates, want at least 90", n)
 			}
 			if r.Verdict == evidence.Accepted {
+				replay := func(r *evidence.Report, c evidence.Case) verify.Replayed {
+					again, err := verify.Replay(t.Context(), nil, r, c, verify.Options{})
+					if err != nil {
+						t.Error(err)
+					}
+					return again
+				}
 				for _, report := range []*evidence.Report{r, r.Compact()} {
-					if same, err := verify.ReplayProbe(report, report.CaseList[3]); err != nil || !same {
-						t.Errorf("replayed: %v, %v", same, err)
+					if again := replay(report, report.CaseList[3]); !again.IsCompared() || again.Comparison != evidence.SameResults {
+						t.Errorf("replayed: %+v", again)
 					}
 				}
 				other := *r
 				if other.Model = "mma(4,23)"; r.Model == "mma(16,25)" {
-					if same, err := verify.ReplayProbe(&other, r.CaseList[3]); err != nil || same {
-						t.Errorf("replayed by another model: %v, %v", same, err)
+					if again := replay(&other, r.CaseList[3]); !again.IsCompared() || again.Comparison != evidence.OtherResults {
+						t.Errorf("replayed by another model: %+v", again)
 					}
 				}
 				other.Model = "fma"
-				if _, err := verify.ReplayProbe(&other, r.CaseList[3]); err == nil {
+				if replay(&other, r.CaseList[3]).IsCompared() {
 					t.Error("replayed by a model that is no candidate")
 				}
-				if _, err := verify.ReplayProbe(r, evidence.Case{Name: "wide"}); err == nil {
-					t.Error("replayed without tiles")
+				for _, name := range []string{"wide", "wide/tiles=0", "wide/tiles=33554432", "none/tiles=1"} {
+					if replay(r, evidence.Case{Name: name}).IsCompared() {
+						t.Errorf("%s is replayed", name)
+					}
+				}
+				other = *r
+				if other.Generator.Seed = nil; replay(&other, r.CaseList[3]).IsCompared() {
+					t.Error("replayed without a seed")
 				}
 			}
 			for _, c := range r.Candidates {

@@ -407,7 +407,7 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 	fail := l.failureOf(small.found)
 	fail.Case, fail.OriginalCase, fail.Seed = small.c.name(s.t), small.original.name(s.t), s.o.Seed
 	fail.Replay = s.replay(small.c)
-	fail.When = cmp.Or(s.first.found.When, s.whenFails)
+	fail.When = cmp.Or(small.found.When, s.whenFails)
 	fail.Maps = s.maps(small)
 	if small == s.shrunk {
 		fail.Terms = small.culprit.texts
@@ -418,17 +418,50 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 			fail.Where = fmt.Sprintf("in %s: %s", fail.OriginalCase, fail.Where)
 		}
 	}
-	fail.Note = cmp.Or(s.waivable(), noteOn(small))
+	fail.Kinds = s.kinds()
+	fail.Note = cmp.Or(small.state, s.waivable(), noteOn(small))
 	if !small.isAlone {
 		fail.Replay = s.replay(nil)
-		fail.Note = "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it, or on timing"
+		fail.Note = cmp.Or(small.state, "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it, or on timing; no single case shows it, so the replay runs all of them")
 	}
 	return fail
 }
 
+// kinds lists the tiers that failed, with counts, if there are several: the first failure is described
+// in detail, and may not be the one that says most.
+func (s *verification) kinds() (list []string) {
+	for _, name := range evidence.TierNames {
+		tier := s.tiers[name]
+		if tier == nil || tier.Failed == 0 {
+			continue
+		}
+		cases, text := 0, ""
+		for i := range s.done {
+			c := &s.done[i]
+			if c.Tiers[name].Failed == 0 {
+				continue
+			}
+			if cases++; text == "" {
+				text = ", first in " + c.Name
+				for _, f := range []*finding{c.First, c.Check} {
+					if f != nil && f.Tier == name && f.Message != "" {
+						text += ": " + firstLine(f.Message)
+						break
+					}
+				}
+			}
+		}
+		list = append(list, fmt.Sprintf("%s: %d of %d failed, in %d of %d cases%s", name, tier.Failed, tier.Checks, cases, len(s.done), text))
+	}
+	if len(list) < 2 {
+		return nil
+	}
+	return list
+}
+
 // noteOn says what got and want are where two runs of the kernel were compared.
 func noteOn(f *shrunk) string {
-	if f.found.Tier != evidence.Relations && f.found.Tier != evidence.Invariance {
+	if f.found.Tier != evidence.Relations && f.found.Tier != evidence.Invariance || f.found.IsJudged {
 		return ""
 	}
 	return fmt.Sprintf("got and want are both results of the kernel: check %s runs it again, and docs/verification.md, relations and invariance, says why they must agree", f.c.Check)
@@ -448,10 +481,15 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 		fail.Message = fmt.Sprintf("%s: %s", t.ID(), f.Message)
 		return fail
 	}
-	fail.Place = place(o, l.array(operand), f.Row, f.Col)
-	fail.Inputs = l.inputsAt(operand, f.Row, f.Col)
-	fail.Row, fail.Where = l.rowsNear(f), l.where(f)
-	fail.Truth = l.truthAt(operand, f.Row, f.Col)
+	call := l.callOf(f)
+	if call == nil { // of which the finding alone is left
+		fail.Place, fail.Truth, fail.Row = place(o, l.array(operand), f.Row, f.Col), f.Truth, append(fail.Row, f.Near...)
+	} else {
+		fail.Place = place(o, call.array(operand), f.Row, f.Col)
+		fail.Inputs = call.inputsAt(operand, f.Row, f.Col)
+		fail.Row, fail.Where = call.rowsNear(f), call.where(f)
+		fail.Truth = call.truthAt(operand, f.Row, f.Col)
+	}
 	if f.Tier == evidence.Structure {
 		fail.Message = fmt.Sprintf("%s: %s: %s", t.ID(), fail.Place, f.Message)
 		return fail
@@ -605,7 +643,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 		nonClaims = append(nonClaims, "this report is partial and decides nothing")
 	}
 	if u := r.Unchecked; u != nil {
-		nonClaims = append(nonClaims, fmt.Sprintf("%d of the %d cases were not run, in a budget of %v", u.Cases, s.total, s.o.Budget))
+		nonClaims = append(nonClaims, s.undone(u))
 	}
 	if r.Verdict == evidence.Undecided && tooFew(r) != "" {
 		nonClaims = append(nonClaims, "this report decides nothing: a kernel with larger errors would have passed as well")

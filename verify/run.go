@@ -96,6 +96,9 @@ func (s *verification) open(ctx context.Context) {
 	}
 	if s.bench, s.openErr = made.bench, made.err; s.bench != nil {
 		s.machine, s.device = new(s.bench.device.Describe()), s.bench.device
+		if s.waiting != nil {
+			s.waiting.trial.Store(s.bench.trial)
+		}
 	}
 }
 
@@ -134,30 +137,51 @@ func (s *verification) start(list []*Case) *line {
 	}
 	close(l.turns[0])
 	var next atomic.Int64
+	var begins sync.Mutex // cases enter in their order: a later one waits for the turn of an earlier one
 	for range min(runtime.GOMAXPROCS(0), len(list)) {
 		s.bench.users.Add(1)
 		l.workers.Go(func() {
 			defer s.bench.close()
-			for i := int(next.Add(1)) - 1; i < len(list); i = int(next.Add(1)) - 1 {
-				select {
-				case <-l.end:
+			for {
+				begins.Lock()
+				i := int(next.Add(1)) - 1
+				if i >= len(list) {
+					begins.Unlock()
 					return
-				default:
 				}
-				e := s.begin(list[i])
-				select {
-				case <-l.end:
+				n := list[i].elements(s.t.Definition)
+				memory.enter(n)
+				begins.Unlock()
+				isOver := s.runAt(l, list, i)
+				memory.leave(n)
+				if isOver {
 					return
-				case <-l.turns[i]:
 				}
-				s.launch(e)
-				close(l.turns[i+1])
-				s.judgeRun(e)
-				l.results[i] <- e
 			}
 		})
 	}
 	return l
+}
+
+// runAt runs case i when it is its turn, and reports whether nobody waits for further results.
+func (s *verification) runAt(l *line, list []*Case, i int) (isOver bool) {
+	select {
+	case <-l.end:
+		return true
+	default:
+	}
+	e := s.begin(list[i])
+	select {
+	case <-l.end:
+		return true
+	case <-l.turns[i]:
+	}
+	s.launch(e)
+	close(l.turns[i+1])
+	s.judgeRun(e)
+	e.x = nil // whose memory is free, though the result may wait for earlier ones
+	l.results[i] <- e
+	return false
 }
 
 // caseRun is a case in progress.
@@ -369,20 +393,21 @@ func (s *verification) count(x *trialRun, j *judgement, r *caseResult) {
 	}
 }
 
-// attempt runs one case by itself, unless the context ends first.
-func (s *verification) attempt(ctx context.Context, c *Case) (caseResult, error) {
+// attempt runs one case by itself, unless the context ends first. The case that it returns is the
+// one that ran, which has other indices if the kernel rightly refused the given one.
+func (s *verification) attempt(ctx context.Context, c *Case) (*caseRun, error) {
 	s.bench.users.Add(1)
-	r, err := until(ctx, func() caseResult {
+	e, err := until(ctx, func() *caseRun {
 		defer s.bench.close()
 		e := s.begin(c)
 		s.launch(e)
 		s.judgeRun(e)
-		return e.r
+		return e
 	}, nil)
-	if err == nil && ctx.Err() != nil && r.First != nil && r.First.IsCause {
+	if err == nil && ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause {
 		err = ctx.Err() // which may be the cause
 	}
-	return r, err
+	return e, err
 }
 
 // take adds the result of a case to the verification.
@@ -408,7 +433,15 @@ func (s *verification) take(c *Case, r caseResult) {
 		s.firstErr = cmp.Or(s.firstErr, fmt.Sprintf("%s: %s", r.Name, r.First.Message))
 	}
 	if s.first == nil || r.First.isWorse(s.first.found) {
+		if s.first != nil {
+			s.first.found.run = nil // it takes memory
+		}
 		s.first = &failedCase{c, r.First}
+	}
+	for _, f := range []*finding{r.First, r.Check} {
+		if f != nil && f != s.first.found {
+			f.run = nil
+		}
 	}
 }
 

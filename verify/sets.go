@@ -31,6 +31,7 @@ type set struct {
 	ints     []int32 // instead, of an int32 that may have several
 	count    int64   // the number of values; 0 if it is only a class of values, such as all that are finite
 	plain    *set    // the values that need no allowance of a profile; nil if all of them need none
+	why      string  // what a value outside of the set contradicts; "" if it is the set itself
 }
 
 // oneValue returns the set of one value; both zeros count as one.
@@ -68,6 +69,9 @@ type enclosure interface {
 	// the domain of a function, or an input is no number.
 	known(operand, row, col int) (s set, ok bool)
 
+	// errorAt returns the largest error that the set of an element admits before it is rounded.
+	errorAt(operand, row, col int) float64
+
 	// describe records properties of all sets of an output.
 	describe(operand int, t *tally)
 }
@@ -103,6 +107,11 @@ func (v *view) isOne(operand, row, col int) bool {
 type ordered struct {
 	*truth.Result
 	d *def.Definition
+	v *view
+}
+
+func (o ordered) errorAt(operand, row, col int) float64 {
+	return truth.Radius(o.At(operand, row, col), o.v.exact.At(operand, row, col))
 }
 
 func (o ordered) describe(int, *tally) {}
@@ -129,8 +138,44 @@ func (v *view) enclosureOf(ctx context.Context) (enclosure, error) {
 	if v.target.Promised() == promise.Stable {
 		return v.stableOf(ctx)
 	}
-	rounded, err := truth.Enclose(v.target.Definition, v.inputs, v.ordered(ctx))
-	return ordered{rounded, v.target.Definition}, err
+	return v.orderedOf(ctx, v.ordered(ctx))
+}
+
+func (v *view) orderedOf(ctx context.Context, o truth.Options) (enclosure, error) {
+	rounded, err := truth.Enclose(v.target.Definition, v.inputs, o)
+	return ordered{rounded, v.target.Definition, v}, err
+}
+
+// declaresFunctions reports whether the lowering declares errors of functions, by itself or by its
+// profile.
+func (t *Target) declaresFunctions() bool {
+	l := t.Lowering
+	return l.FunctionULP > 0 || len(l.Declares.Functions) > 0 || l.Declares.Profile != ""
+}
+
+// plainOf returns the enclosure that the lowering would have if it declared no functions.
+func (v *view) plainOf(ctx context.Context) (enclosure, error) {
+	plain := *v.target.Lowering
+	plain.FunctionULP, plain.Declares.Functions, plain.Declares.Profile = 0, nil, ""
+	if v.target.Promised() == promise.Stable {
+		forms, err := truth.EncloseStableForms(v.target.forms(), v.inputs, plain.StableOptions(ctx, v.l.params, v.l.lossy()))
+		return &stable{v: v, forms: forms, heights: v.known.(*stable).heights}, err
+	}
+	options := v.ordered(ctx)
+	options.FunctionULP = 0
+	return v.orderedOf(ctx, options)
+}
+
+// declaredError returns the error of an element that declared functions may add to that of a kernel
+// which declares none.
+func (v *view) declaredError(operand, row, col int) float64 {
+	if v.plain == nil {
+		return 0
+	}
+	if more := v.known.errorAt(operand, row, col) - v.plain.errorAt(operand, row, col); more > 0 && !math.IsInf(more, 0) {
+		return more
+	}
+	return 0
 }
 
 // ordered returns the options under which the definition's own steps are enclosed, with sums in

@@ -17,6 +17,7 @@ type shrunk struct {
 	where    string        // which elements are wrong in the original case
 	origin   *evidence.Map // the same as a picture; nil if it is not known
 	culprit  culprit
+	state    string // why the case fails after other calls; "" if it fails alone
 }
 
 // study finds out more about the first failure: the smallest case, unless one was asked for,
@@ -27,7 +28,10 @@ func (s *verification) study(ctx context.Context) {
 		s.shrunk = &shrunk{c: f.c, original: f.c, found: f.found, isAlone: true, where: s.t.load(f.c, s.o.Seed).where(f.found)}
 	} else {
 		s.shrunk = s.shrink(ctx, f)
-		if f.found.When == "" {
+		if !s.shrunk.isAlone && !f.found.IsCause {
+			s.findSequence(ctx, f)
+		}
+		if s.shrunk.found.When == "" {
 			s.whenFails = s.when(ctx)
 		}
 	}
@@ -42,27 +46,35 @@ const mostAttempts = 120
 // smallest case so far.
 func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 	best := &shrunk{c: f.c, original: f.c, found: f.found}
-	found := s.alone(ctx, f.c)
-	if found == nil {
+	first := s.afresh(ctx, f.c)
+	if first == nil {
 		return best
 	}
-	best.found, best.isAlone = found, true
-	l := s.t.load(f.c, s.o.Seed)
-	best.where, best.origin = l.where(found), l.mapOf(found, f.c.name(s.t))
-	if found.IsHang || found.Tier == evidence.Statistics { // smaller samples say less
+	best.isAlone = true
+	if !s.hasFailed(first.found) { // chance: the report is about what failed in the verification
 		return best
 	}
-	best.c = f.c.pinned(s.t, s.o.Seed)
+	best.c, best.original, best.found = first.c, first.c, first.found
+	l := s.t.load(first.c, s.o.Seed)
+	best.where, best.origin = l.where(first.found), l.mapOf(first.found, first.c.name(s.t))
+	if first.found.IsHang || first.found.Tier == evidence.Statistics { // smaller samples say less
+		return best
+	}
+	best.c = first.c.pinned(s.t, s.o.Seed)
 	attempts := 0
 	try := func(c *Case) bool {
 		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
 			return false
 		}
-		if found := s.alone(ctx, c); found != nil && found.IsCause == best.found.IsCause && (found.Clause == "") == (best.found.Clause == "") && !found.IsHang {
-			best.c, best.found = c, found
-			return true
+		if only := s.o.Restrict; len(only) > 0 && (!only.fit(c) || c.name(s.t) == best.c.name(s.t)) { // rounded to what it was
+			return false
 		}
-		return false
+		failed := s.alone(ctx, c)
+		if failed == nil || failed.found.IsCause != best.found.IsCause || (failed.found.Clause == "") != (best.found.Clause == "") || failed.found.IsHang || !s.hasFailed(failed.found) {
+			return false
+		}
+		best.c, best.found = failed.c, failed.found
+		return true
 	}
 	for i := range best.c.Sizes { // most faults that need a long axis need it from some length on
 		for passes := 0; best.c.Sizes[i].N-passes > 8; {
@@ -88,24 +100,58 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		attempts = 0
 		try(unpinned)
 	}
+	if s.t.Lowering.Renews && best.c.name(s.t) != first.c.name(s.t) && ctx.Err() == nil {
+		// Kernels that are slow to start share processes: a kernel that keeps state may have failed
+		// because of the attempts before.
+		if confirmed := s.afresh(ctx, best.c); confirmed == nil || confirmed.found.IsCause != best.found.IsCause {
+			best.c, best.found = first.c, first.found
+		}
+	}
 	return best
 }
 
-// alone runs a case on a device and a kernel of its own and returns the failure, or nil.
-func (s *verification) alone(ctx context.Context, c *Case) *finding {
+// hasFailed reports whether the verification failed in the tier of a finding.
+func (s *verification) hasFailed(f *finding) bool {
+	t := s.tiers[f.Tier]
+	return f.IsCause || t != nil && t.Failed > 0
+}
+
+// alone runs a case on a device and a kernel of its own. It returns the failure with the case that
+// ran, or nil.
+func (s *verification) alone(ctx context.Context, c *Case) *failedCase {
+	return failedIn(s.attempts(ctx, false, c))
+}
+
+// afresh is alone in a process that has computed nothing, if the kernel has one.
+func (s *verification) afresh(ctx context.Context, c *Case) *failedCase {
+	return failedIn(s.attempts(ctx, true, c))
+}
+
+func failedIn(e *caseRun) *failedCase {
+	if e == nil || e.r.First == nil {
+		return nil
+	}
+	return &failedCase{e.c, e.r.First}
+}
+
+// attempts runs cases one after the other on a device and a kernel of their own, in a process of
+// their own if isFresh. It returns the last run, or nil if there is none.
+func (s *verification) attempts(ctx context.Context, isFresh bool, list ...*Case) (last *caseRun) {
 	b, err := s.t.newBench(ctx, s.o, 0)
 	if err != nil {
 		return nil
 	}
+	b.isFresh = isFresh
 	defer b.close()
 	o := *s.o
 	o.InterpretAll = true
-	fresh := &verification{t: s.t, o: &o, bench: b}
-	r, err := fresh.attempt(ctx, c)
-	if err != nil {
-		return nil
+	own := &verification{t: s.t, o: &o, bench: b}
+	for _, c := range list {
+		if last, err = own.attempt(ctx, c); err != nil {
+			return nil
+		}
 	}
-	return r.First
+	return last
 }
 
 // smaller lists cases to try next, the smallest first.

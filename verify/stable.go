@@ -19,12 +19,14 @@ type stable struct {
 	forms   truth.StableForms
 	allowed truth.StableForms // the same with the profile's allowances; nil if it has none
 	heights map[int]int       // of sums, by output
+
+	outliers map[int]map[int]outlier // by output, and place in row order
 }
 
 // stableOf encloses the outputs of a tile under promise stable.
 func (v *view) stableOf(ctx context.Context) (*stable, error) {
 	t := v.target
-	s := &stable{v: v, heights: map[int]int{}}
+	s := &stable{v: v, heights: map[int]int{}, outliers: map[int]map[int]outlier{}}
 	options := t.Lowering.StableOptions(ctx, v.l.params, v.l.lossy())
 	var err error
 	if s.forms, err = truth.EncloseStableForms(t.forms(), v.inputs, options); err != nil {
@@ -35,8 +37,13 @@ func (v *view) stableOf(ctx context.Context) (*stable, error) {
 	}
 	v.ranges = v.rangesOf()
 	for i := range t.Definition.Operands {
-		if t.isJudged(i) {
-			s.heights[i] = s.heightOf(i)
+		if !t.isJudged(i) {
+			continue
+		}
+		if s.heights[i] = s.heightOf(i); s.heights[i] > 0 {
+			if s.outliers[i] = s.outliersOf(i); len(s.outliers[i]) > 0 {
+				s.heights[i] = s.heightOf(i)
+			}
 		}
 	}
 	return s, nil
@@ -80,6 +87,14 @@ func (s *stable) plain(operand, row, col int) (*set, bool) {
 	return &known, ok
 }
 
+func (s *stable) errorAt(operand, row, col int) float64 {
+	largest := 0.0
+	for _, f := range s.forms {
+		largest = max(largest, f.Error(operand, row, col, s.heights[operand]))
+	}
+	return largest
+}
+
 // union returns the values that some form admits; ok is false if a form may overflow.
 func (s *stable) union(forms truth.StableForms, operand, row, col int) (u set, ok bool) {
 	if !forms.Known(operand, row, col) {
@@ -92,6 +107,9 @@ func (s *stable) union(forms truth.StableForms, operand, row, col int) (u set, o
 	}
 	lo, hi := forms.Between(operand, row, col, s.heights[operand])
 	u.lo, u.hi = uint64(lo), uint64(hi)
+	if o, ok := s.outliers[operand][row*s.v.got[operand].Cols+col]; ok {
+		u.lo, u.hi, u.why = o.lo, o.hi, contradictsRow
+	}
 	s.v.cut(&u, operand, row, col)
 	return u, true
 }

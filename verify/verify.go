@@ -61,6 +61,7 @@ type Target struct {
 
 	formatList     once[[][]num.DType]
 	patternList    once[[]*pattern]
+	borderList     once[[]border]
 	checkList      once[[]*check]
 	invarianceList once[[]*check]
 	nameList       once[[]string]
@@ -188,13 +189,22 @@ type Options struct {
 
 	// Budget is the time after which Run waits for no further case; 0 means no limit. The cases of
 	// level smoke run first, and all of them must have run for the verdict accepted; the others
-	// follow in an order drawn from the seed. The report counts the cases that were not run. A
-	// single case (Case) has no budget.
+	// follow in an order drawn from the seed. The report counts the cases that were not run. The time
+	// that a kernel's processes take to start and to answer their first calls does not count, up to as
+	// much again. A single case (Case) has no budget.
 	Budget time.Duration
+
+	// WorkBudget is the work, in the unit of [Target.Work], after which no further case is run; 0
+	// means no limit. Cases are in the same order as under Budget, and those of level smoke always
+	// run. Unlike Budget it chooses the same cases on every machine.
+	WorkBudget float64
 
 	// Shapes are run beside those of the level, with every pattern, format and check. Each
 	// has a size for every letter of the definition.
 	Shapes []Shape
+
+	// Restrict leaves out shapes that the kernel is not declared for.
+	Restrict Restrictions
 
 	// FirstFailure ends the verification after the first case that fails, which is not shrunk:
 	// the verdict is that of all cases, and the tiers count only what ran.
@@ -305,34 +315,39 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 			return nil, fmt.Errorf("verify: %w", err)
 		}
 	}
+	if err := t.CheckRestrictions(o.Restrict); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
 	if o.Case != "" {
-		o.Budget = 0
+		o.Budget, o.WorkBudget = 0, 0
 	}
 	o.Invariance = o.Invariance || o.OnlyInvariance
 	defer t.shared.leave()
-	limited, spend := o.limited(ctx)
+	var waiting waiting
+	limited, spend := o.limited(ctx, &waiting)
 	defer spend()
-	var list []*Case
-	smoke := 0
+	var planned schedule
 	switch {
 	case o.Case != "":
 		c, err := t.parseCase(o.Case)
 		if err != nil {
 			return nil, err
 		}
-		list = []*Case{c}
+		planned.cases = []*Case{c}
 	case ctx.Err() == nil:
-		list, smoke = t.schedule(&o)
+		planned = t.schedule(&o)
 	}
-	s := newVerification(t, &o, smoke)
-	s.run(limited, list)
+	s := newVerification(t, &o, planned)
+	s.waiting = &waiting
+	s.run(limited, planned.cases)
 	defer s.judges.close()
 	faults := s.judges.faults
 	if wrong := s.judges.wrongAnswer(); wrong != "" {
 		faults = append(faults, wrong)
 		o.InterpretAll = true
-		s = newVerification(t, &o, smoke)
-		s.run(limited, list)
+		s = newVerification(t, &o, planned)
+		s.waiting = &waiting
+		s.run(limited, planned.cases)
 	}
 	s.faults = faults
 	r := &Result{Report: s.report(ctx), Replay: s.replay(nil), Shown: s.shown, JudgeFaults: faults}
@@ -375,14 +390,16 @@ type verification struct {
 	bench *bench
 	tiers map[evidence.TierName]*evidence.Tier
 
-	total    int // cases
-	smoke    int // of these, those of level smoke, which run first if there is a budget
-	done     []caseResult
-	first    *failedCase // what is reported
-	causes   int         // cases in which the kernel ended in an error
-	firstErr string      // of these
-	began    time.Time
-	openErr  error
+	total         int // cases
+	smoke         int // of these, those of level smoke, which run first if there is a budget
+	leftOutOfWork int // cases of the level that are not among them, for a budget of work
+	done          []caseResult
+	first         *failedCase // what is reported
+	causes        int         // cases in which the kernel ended in an error
+	firstErr      string      // of these
+	began         time.Time
+	openErr       error
+	waiting       *waiting // what a budget does not count
 
 	waitedFor string // the case that was running when the context ended
 
@@ -405,8 +422,8 @@ type verification struct {
 	whole  map[*Case]bool // where compiled code computes answers: the cases that are interpreted as a whole
 }
 
-func newVerification(t *Target, o *Options, smoke int) *verification {
-	return &verification{t: t, o: o, smoke: smoke, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
+func newVerification(t *Target, o *Options, planned schedule) *verification {
+	return &verification{t: t, o: o, smoke: planned.smoke, leftOutOfWork: planned.leftOut, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
 }
 
 // caseResult is the result of one case, as a journal keeps it.

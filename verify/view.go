@@ -27,6 +27,8 @@ type view struct {
 	covers []coverage                                    // of clauses; nil until an element is outside of its set
 	exact  *truth.Result                                 // the real-number result; nil if outputs must equal the answer and accuracy is not measured
 	truth  *enclosed                                     // nil if accuracy is not measured
+	known  enclosure                                     // nil if outputs must equal the answer
+	plain  enclosure                                     // known without the errors of declared functions; nil if they do not count
 	grid   *truth.Grid                                   // nil if the pattern is not a grid, or outputs must equal the answer
 }
 
@@ -52,6 +54,12 @@ func (v *view) prepare(ctx context.Context, m manner) (err error) {
 	if !isBounded {
 		v.sets = answerSets{v}
 		return nil
+	}
+	v.known = known
+	if m.withTruth && v.l.c.isStatistics && v.target.declaresFunctions() {
+		if v.plain, err = v.plainOf(ctx); err != nil {
+			return err
+		}
 	}
 	class, err := v.classOf(ctx)
 	v.sets = boundedSets{v, known, class}
@@ -132,7 +140,7 @@ func (v *view) output(j *judgement, i int) {
 func (v *view) finding(i, r, c int, got uint64, s *set) *finding {
 	at := v.at.operands[i]
 	f := &finding{Tier: v.target.mainTier(), Operand: i, Row: at.Row + r, Col: at.Col + c, Got: got, Want: s.lo, WantTo: s.hi, Ints: s.ints}
-	if s.isOnGrid {
+	if f.Message = s.why; s.isOnGrid {
 		f.Tier = evidence.Grid
 	}
 	if v.exact != nil {

@@ -33,6 +33,9 @@ const (
 // when says what the failing cases have in common that the others do not, or how many there are.
 // It returns "" if there is only one case. It runs further cases until the context ends.
 func (s *verification) when(ctx context.Context) string {
+	if s.shrunk != nil && s.shrunk.state != "" {
+		return "" // it depends on earlier calls, which no property of a case shows
+	}
 	examples := s.examples()
 	failing, total := countFailing(examples), len(examples)
 	switch {
@@ -43,13 +46,15 @@ func (s *verification) when(ctx context.Context) string {
 	case failing < leastFailing:
 		return s.t.scattered(examples)
 	}
+	all := examples
+	examples = s.withSmallest(examples)
 	text, share := s.explain(ctx, true, examples, s.t.caseConditions)
 	if share <= mostNoise {
 		return text
 	}
 	looked := s.look(examples)
 	if n := countFailing(looked); n < leastFailing || n == len(looked) {
-		return cmp.Or(text, s.t.scattered(examples))
+		return cmp.Or(text, s.t.scattered(all))
 	}
 	withValues := func(list []*example) []*condition {
 		return append(s.t.caseConditions(list), s.t.valueConditions(list)...)
@@ -64,7 +69,17 @@ func (s *verification) when(ctx context.Context) string {
 	if otherShare < share-worthACondition {
 		text = other
 	}
-	return cmp.Or(text, s.t.scattered(examples))
+	return cmp.Or(text, s.t.scattered(all))
+}
+
+// withSmallest adds the smallest failing case, which is printed, to the examples: what is said of
+// the failing cases must hold for it too.
+func (s *verification) withSmallest(examples []*example) []*example {
+	small := s.shrunk
+	if small == nil || !small.isAlone || slices.ContainsFunc(examples, func(e *example) bool { return e.c.name(s.t) == small.c.name(s.t) }) {
+		return examples
+	}
+	return append(slices.Clone(examples), &example{c: small.c, fails: true, params: s.t.params(small.c)})
 }
 
 // scattered says how many cases fail where no condition tells them from the others, and which,
@@ -148,12 +163,12 @@ func (s *verification) explain(ctx context.Context, mayTry bool, examples []*exa
 			return text, r.share()
 		}
 		for _, c := range next[:min(len(next), mostExtra-extra)] {
-			found := s.alone(ctx, c)
-			if ctx.Err() != nil || found != nil && found.IsCause { // it may hang, or refuse the size
+			failed := s.alone(ctx, c)
+			if ctx.Err() != nil || failed != nil && failed.found.IsCause { // it may hang, or refuse the size
 				mayTry = false
 				break
 			}
-			examples = append(examples, &example{c: c, fails: found != nil, params: s.t.params(c)})
+			examples = append(examples, &example{c: c, fails: failed != nil, params: s.t.params(c)})
 			extra++
 		}
 	}

@@ -26,6 +26,9 @@ func (l *loaded) where(f *finding) string {
 	if f.Operand < 0 || f.Row < 0 || len(f.places) == 0 || len(f.places) >= mostPlaces {
 		return ""
 	}
+	if l = l.callOf(f); l == nil {
+		return ""
+	}
 	o, a := &l.target.Definition.Operands[f.Operand], l.array(f.Operand)
 	wrong := make([]bool, a.Rows*a.Cols)
 	for _, p := range f.places {

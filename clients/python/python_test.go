@@ -43,7 +43,7 @@ func build(t *testing.T) string {
 func run(t *testing.T, program, python string, arguments ...string) []byte {
 	t.Helper()
 	c := exec.Command(python, append([]string{"-X", "dev", "-B"}, arguments...)...)
-	c.Env = append(os.Environ(), "TOKITAI="+program)
+	c.Env = append(os.Environ(), "TOKITAI="+program, "TOKITAI_FAILURES=")
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", c.Args, err, out)
@@ -74,13 +74,23 @@ func TestClient(t *testing.T) {
 	program := build(t)
 	t.Run("unittest", func(t *testing.T) {
 		testlevel.Need(t, testlevel.Quick, "all tests of the Python client take many seconds")
-		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client", "test_define", "test_judge", "test_check")
+		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client", "test_define", "test_judge", "test_check", "test_loop.Progress", "test_loop.Remember")
 		if !bytes.HasSuffix(out, []byte("\nOK\n")) {
 			t.Errorf("want all tests to pass and none to be skipped, got\n%s", out)
 		}
 		if bytes.Contains(out, []byte("ResourceWarning")) {
 			t.Errorf("something is left open:\n%s", out)
 		}
+	})
+	t.Run("loop", func(t *testing.T) {
+		unittest(t, program, interpreter, "test_loop.Progress.test_lines", "test_loop.Progress.test_streams", "test_loop.Remember.test_kept", "test_loop.Compare")
+	})
+	t.Run("pytest", func(t *testing.T) {
+		testlevel.Need(t, testlevel.Quick, "four kernels are checked")
+		if err := exec.Command(interpreter, "-c", "import pytest").Run(); err != nil {
+			t.Skipf("%s has no pytest: the plugin is not tested", interpreter)
+		}
+		unittest(t, program, interpreter, "test_loop.Pytest")
 	})
 	t.Run("demo", func(t *testing.T) {
 		out := run(t, program, interpreter, "tokitai_client.py")
@@ -111,42 +121,75 @@ func TestClient(t *testing.T) {
 	})
 }
 
+// wheels runs scripts/wheel for a folder and returns the wheels that are there afterwards.
+func wheels(t *testing.T, interpreter, folder string, environment []string, flags ...string) []string {
+	t.Helper()
+	c := exec.Command(interpreter, append([]string{"../../scripts/wheel", "--out", folder}, flags...)...)
+	c.Env = environment
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("scripts/wheel: %v\n%s", err, out)
+	}
+	list, err := filepath.Glob(filepath.Join(folder, "tokitai-*.whl")) // as the README's shell does
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestWheels checks that pip install FOLDER/tokitai-*.whl is given the wheel of this machine alone, also
+// after a run for all machines. The wheels have a program of one line.
+func TestWheels(t *testing.T) {
+	t.Parallel()
+	watch(t)
+	interpreter := python(t)
+	folder, tools := t.TempDir(), t.TempDir()
+	compiler := "#!" + interpreter + "\nimport sys\nopen(sys.argv[sys.argv.index('-o') + 1], 'w').write('a program')\n"
+	if err := os.WriteFile(filepath.Join(tools, "go"), []byte(compiler), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	environment := append(os.Environ(), "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
+	machine := map[string]string{"amd64": "_x86_64.whl", "arm64": "_aarch64.whl"}[runtime.GOARCH]
+	if machine == "" {
+		t.Skipf("there is no wheel for %s", runtime.GOARCH)
+	}
+	if all := wheels(t, interpreter, folder, environment, "--arch", "all"); len(all) != 2 {
+		t.Fatalf("scripts/wheel --arch all made %v, want a wheel for amd64 and one for arm64", all)
+	}
+	if own := wheels(t, interpreter, folder, environment); len(own) != 1 || !strings.HasSuffix(own[0], machine) {
+		t.Errorf("scripts/wheel leaves %v, want one wheel, for %s", own, runtime.GOARCH)
+	}
+}
+
 // TestWheel builds the wheel of this machine twice, compares the bytes, installs it into a fresh
 // environment, and judges a right and a wrong kernel there.
 func TestWheel(t *testing.T) {
 	testlevel.Need(t, testlevel.Full, "the program is compiled once more")
 	watch(t)
 	interpreter := python(t)
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skipf("there is no wheel for %s to install", runtime.GOARCH)
+	}
 	folder := t.TempDir()
 	if out, err := exec.Command(interpreter, "-m", "venv", filepath.Join(folder, "venv")).CombinedOutput(); err != nil {
 		t.Skipf("python3 -m venv: %v, so that no wheel is installed\n%s", err, out)
 	}
-	again := t.TempDir()
-	for _, out := range []string{folder, again} {
-		if out, err := exec.Command(interpreter, "../../scripts/wheel", "--arch", "all", "--out", out).CombinedOutput(); err != nil {
-			t.Fatalf("scripts/wheel: %v\n%s", err, out)
-		}
+	own := wheels(t, interpreter, folder, nil)
+	all := wheels(t, interpreter, t.TempDir(), nil, "--arch", "all")
+	if len(own) != 1 || len(all) != 2 {
+		t.Fatalf("scripts/wheel made %v, and for all machines %v, want one wheel and two", own, all)
 	}
-	wheels, err := filepath.Glob(filepath.Join(folder, "*.whl"))
-	if err != nil || len(wheels) != 2 {
-		t.Fatalf("scripts/wheel made %v, want a wheel for amd64 and one for arm64: %v", wheels, err)
+	first, err := os.ReadFile(own[0])
+	if err != nil {
+		t.Fatal(err)
 	}
-	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	var own string
-	for _, path := range wheels {
-		first, err := os.ReadFile(path)
+	for _, path := range all {
+		second, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if second, err := os.ReadFile(filepath.Join(again, filepath.Base(path))); err != nil || !bytes.Equal(first, second) {
-			t.Errorf("two builds of %s differ, want the same bytes: %v", filepath.Base(path), err)
+		if filepath.Base(path) == filepath.Base(own[0]) && !bytes.Equal(first, second) {
+			t.Errorf("two builds of %s differ, want the same bytes", filepath.Base(path))
 		}
-		if machine != "" && strings.HasSuffix(path, "_"+machine+".whl") {
-			own = path
-		}
-	}
-	if own == "" {
-		t.Skipf("there is no wheel for %s to install", runtime.GOARCH)
 	}
 	bin := filepath.Join(folder, "venv", "bin")
 	command := func(name string, arguments ...string) string {
@@ -164,7 +207,7 @@ func TestWheel(t *testing.T) {
 		}
 		return string(out)
 	}
-	command("pip", "install", "--no-index", "--disable-pip-version-check", own)
+	command("pip", append([]string{"install", "--no-index", "--disable-pip-version-check"}, own...)...)
 	if got := command("python", "-c", "import tokitai; print(tokitai.find_program())"); got != filepath.Join(bin, "tokitai")+"\n" {
 		t.Errorf("the client finds %q, want the program of the wheel", got)
 	}

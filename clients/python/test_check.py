@@ -20,6 +20,8 @@ from tokitai import Tensor, arrays, autograd, calling, loading, operands, preloa
 from tokitai.calling import Shape, Wrong
 from tokitai_client import find_program
 
+os.environ.setdefault("TOKITAI_FAILURES", "")  # checks remember nothing
+
 SOFTMAX = Shape("softmax.forward", ("x",), ("y",), ())
 LAYERNORM = Shape("layernorm.forward", ("x", "gamma", "beta"), ("y", "mean", "rstd"), ("eps",))
 

@@ -40,6 +40,7 @@ type checkFlags struct {
 	device          string // of a source
 
 	showsOutput bool
+	shapes      []string // conditions on sizes
 
 	judgeFlags
 	speed   foreignBenchFlags
@@ -116,6 +117,10 @@ program, with other numbers of threads. With --invariance-only nothing else is j
 an operation of your own, a definition file that says which operands have which rows is
 enough. See 'tokitai verify --help'.
 
+With --shapes, the kernel is run on shapes that satisfy a condition on sizes, such as
+'C % 16 == 0 and R <= 64': sizes of cases are rounded to these, the rest is left out, and the
+report says so. Without it, a kernel that refuses some shapes is undecided.
+
 With --bench, a kernel that is not wrong is timed, in turns with a copy of memory and with our
 own kernel. Caches are filled with other data before each call. No two calls have the same
 inputs. Outputs are copied when the timer stops and judged on rows that are drawn then, and
@@ -127,7 +132,8 @@ With --budget, the cases of level smoke run first, and others until the time is 
 Accepted needs all cases of level smoke; a kernel without a fault so far is unfinished, with
 the number of cases that were done. The time begins when the kernel's first process
 answers, and is divided among the formats: how long a program takes to start, and --bench,
-come on top of it.
+come on top of it. Later processes take as long to start, and may compile at their first
+call: that comes on top of it too, up to as much time again.
 
 With --batch FOLDER, every file of a folder is a kernel: --exec 'python3 {}' runs it, with the
 file's path in the place of {}. Each kernel is judged by a process of its own, as many at a
@@ -173,6 +179,9 @@ crashed or hung, or refused shapes; and 5 if it is unfinished.`,
 	f.speed.register(c)
 	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in the flag that names the kernel stands for its path")
 	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
+	flags.StringArrayVar(&f.shapes, "shapes", nil, "the kernel is made for these shapes alone: `CONDITIONS` such as 'C % 16 == 0 and R <= 64'; may be repeated")
+	c.RegisterFlagCompletionFunc("shapes", cobra.NoFileCompletions)
+	registerProgress(c)
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
 	return c
@@ -230,6 +239,13 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	for _, text := range f.shapes {
+		list, err := verify.ParseRestrictions(text)
+		if err != nil {
+			return wrongUse("--shapes: %v", err)
+		}
+		options.Restrict = append(options.Restrict, list...)
+	}
 	definitions, err := definitionsNamed(name)
 	if err != nil {
 		return err
@@ -285,6 +301,11 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	if targets, err = terms.apply(targets); err != nil {
 		return err
 	}
+	for _, target := range targets {
+		if err := target.CheckRestrictions(options.Restrict); err != nil {
+			return wrongUse("--shapes: %v", err)
+		}
+	}
 	if f.only != "" {
 		one, err := targetOfCase(targets, f.only)
 		if err != nil {
@@ -292,7 +313,11 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 		}
 		targets = []*verify.Target{one}
 	}
-	options.Command = checkCommand(name, w.words(f))
+	words := w.words(f)
+	for _, text := range f.shapes {
+		words = append(words, "--shapes", text)
+	}
+	options.Command = checkCommand(name, words)
 	v := &verification{targets: targets, terms: terms, options: options}
 	v.isTold = func(*evidence.Report) bool { return true }
 	if f.speed.isSet {

@@ -38,7 +38,7 @@ var givenWay = kernelWay{
 }
 
 // notOfGiven are flags of check that say how a kernel is run.
-var notOfGiven = []string{"dtype", "level", "case", "seed", "shape", "resume", "deadline", "budget", "invariance", "invariance-only", "bench", "bench-shape", "bench-device"}
+var notOfGiven = []string{"dtype", "level", "case", "seed", "shape", "shapes", "resume", "deadline", "budget", "invariance", "invariance-only", "bench", "bench-shape", "bench-device"}
 
 // judgeGiven judges outputs that are given.
 func (f *checkFlags) judgeGiven(c *cobra.Command, name string) error {

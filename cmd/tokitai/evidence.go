@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -35,13 +34,16 @@ same results to the last bit. This works on any device: a kernel that promises e
 bits gives the same ones everywhere, so reports from a GPU can be checked without one.
 What a GPU's matrix instructions computed is computed by the report's model instead.
 Reports of definitions that have changed since, of kernels that do not promise exact
-bits, and of a caller's own data are not replayed.
+bits, and of a caller's own data are not replayed. Nor are cases whose inputs another
+version of the program made differently, and cases of more than 2^28 elements: they are
+counted apart, with the reason.
 
 With --html, the reports are also written as one HTML page, as verify --html does; what
 was replayed is not on it.
 
-The exit code is 1 if the reports cannot be read or contradict themselves, and 3 if a
-replayed case gives other results.`,
+After an interrupt, the results so far are printed. The exit code is 1 if the reports
+cannot be read or contradict themselves, 3 if a replayed case gives other results, and 4
+if none of the cases could be replayed, or after an interrupt.`,
 		Example: `  tokitai evidence --help`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -70,11 +72,19 @@ replayed case gives other results.`,
 
 // checkedEvidence is the JSON output of evidence.
 type checkedEvidence struct {
-	Folder   string                 `json:"folder"`
-	Counts   evidence.VerdictCounts `json:"counts"`
-	Totals   evidence.Totals        `json:"totals"`
-	Replayed int                    `json:"replayed"`
-	Differ   []string               `json:"differ"` // cases that gave different results
+	Folder      string                 `json:"folder"`
+	Counts      evidence.VerdictCounts `json:"counts"`
+	Totals      evidence.Totals        `json:"totals"`
+	Replayed    int                    `json:"replayed"`
+	Differ      []string               `json:"differ"`       // cases that gave different results
+	NotReplayed []notReplayed          `json:"not_replayed"` // cases that cannot be compared
+	Interrupted bool                   `json:"interrupted"`  // before all cases were replayed
+}
+
+// notReplayed is a case that cannot be compared.
+type notReplayed struct {
+	Case   string `json:"case"`
+	Reason string `json:"reason"`
 }
 
 func (f *evidenceFlags) run(c *cobra.Command, dir string) error {
@@ -85,7 +95,7 @@ func (f *evidenceFlags) run(c *cobra.Command, dir string) error {
 	if err := writePage(f.html, reports, page.Extra{}); err != nil {
 		return err
 	}
-	result := checkedEvidence{Folder: dir, Counts: index.Counts, Totals: index.Totals, Differ: []string{}}
+	result := checkedEvidence{Folder: dir, Counts: index.Counts, Totals: index.Totals, Differ: []string{}, NotReplayed: []notReplayed{}}
 	w := c.OutOrStdout()
 	if !f.json {
 		fmt.Fprintf(w, "%s of %s %s: %s\n", counted(index.Totals.Reports, "report"), index.Tool, index.Version, index.Counts)
@@ -103,13 +113,31 @@ func (f *evidenceFlags) run(c *cobra.Command, dir string) error {
 			return err
 		}
 	} else if f.replay > 0 {
+		for _, x := range result.NotReplayed {
+			fmt.Fprintf(w, "not replayed: %s: %s\n", x.Case, x.Reason)
+		}
 		for _, name := range result.Differ {
 			fmt.Fprintf(w, "differs: %s\n", name)
 		}
-		fmt.Fprintf(w, "%s run again on %s: %d with the same results\n", counted(result.Replayed, "case"), f.device, result.Replayed-len(result.Differ))
+		fmt.Fprintf(w, "%s run again on %s: %d with the same results", counted(result.Replayed, "case"), f.device, result.Replayed-len(result.Differ))
+		if n := len(result.NotReplayed); n > 0 {
+			fmt.Fprintf(w, "; %d not replayed", n)
+		}
+		fmt.Fprintln(w)
+		flush(w)
 	}
-	if n := len(result.Differ); n > 0 {
+	return f.verdict(&result)
+}
+
+// verdict returns the error that decides the exit code.
+func (f *evidenceFlags) verdict(result *checkedEvidence) error {
+	switch n := len(result.Differ); {
+	case n > 0:
 		return &verdictError{exitRejected, fmt.Errorf("%d of %d cases gave different results", n, result.Replayed)}
+	case result.Interrupted:
+		return &verdictError{exitUndecided, fmt.Errorf("interrupted: %d of %d cases were run again", result.Replayed, f.replay)}
+	case f.replay > 0 && result.Replayed == 0:
+		return &verdictError{exitUndecided, fmt.Errorf("none of %s could be replayed", counted(len(result.NotReplayed), "case"))}
 	}
 	return nil
 }
@@ -144,12 +172,28 @@ func (f *evidenceFlags) replayCases(c *cobra.Command, reports []*evidence.Report
 		at := x.report.CaseList[(2*(i/len(list))+1)*len(x.report.CaseList)/(2*rounds)]
 		progress.say("%d of %d cases run again", i, f.replay)
 		progress.of(float64(i), 0, float64(f.replay))
-		same, err := replayed(c.Context(), x.target, x.report, at, f.device)
+		var again verify.Replayed
+		err := untilInterrupted(c.Context(), func() (err error) {
+			again, err = verify.Replay(c.Context(), x.target, x.report, at, verify.Options{
+				Device: f.device, Open: backends.Open, Tool: toolName, Version: version, IsNamed: true,
+			})
+			return err
+		})
+		if c.Context().Err() != nil {
+			result.Interrupted = true
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		if result.Replayed++; !same {
-			result.Differ = append(result.Differ, fmt.Sprintf("%s %s %s", x.report.Lowering, x.report.DType, at.Name))
+		name := fmt.Sprintf("%s %s %s", x.report.Lowering, x.report.DType, at.Name)
+		if !again.IsCompared() {
+			result.NotReplayed = append(result.NotReplayed, notReplayed{name, again.Reason})
+			continue
+		}
+		if result.Replayed++; again.Comparison != evidence.SameResults {
+			result.Differ = append(result.Differ, name)
+			isRejected.Store(true)
 		}
 	}
 	return nil
@@ -166,28 +210,4 @@ func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
 		}
 	}
 	return nil
-}
-
-// replayed runs a case again and reports whether it gives the listed results.
-func replayed(ctx context.Context, t *verify.Target, r *evidence.Report, listed evidence.Case, device string) (bool, error) {
-	if verify.IsProbe(r) {
-		return verify.ReplayProbe(r, listed)
-	}
-	again, err := verify.Run(ctx, t, verify.Options{
-		Device: device, Open: backends.Open, Seed: *r.Generator.Seed, Case: listed.Name, Tool: toolName, Version: version, IsNamed: true,
-	})
-	if err != nil {
-		return false, err
-	}
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	if len(again.Report.CaseList) != 1 {
-		return false, fmt.Errorf("%s %s %s: %s", r.Lowering, r.DType, listed.Name, again.Report.Reason)
-	}
-	got := again.Report.CaseList[0]
-	if listed.Digest != "" {
-		return evidence.CaseDigest(got) == listed.Digest, nil
-	}
-	return got.InputsSHA256 == listed.InputsSHA256 && got.OutputsSHA256 == listed.OutputsSHA256, nil
 }

@@ -122,6 +122,9 @@ func (f *judgeFlags) conduct(c *cobra.Command, v *verification) (err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // cases allocate much, little of which is kept
 	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(4 << 30) // nearer to it, garbage is collected more often
+	}
 	w := c.OutOrStdout()
 	table := newVerdictTable(w, v.targets)
 	if !f.json {

@@ -28,6 +28,7 @@ import (
 	"tokitai/engine"
 	"tokitai/fn"
 	"tokitai/foreign"
+	"tokitai/internal/testlevel"
 	"tokitai/internal/tool"
 	"tokitai/lower/gpu"
 	"tokitai/num"
@@ -125,13 +126,16 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// coqExample matches the examples that prove theorems.
+var coqExample = regexp.MustCompile(`^tokitai prove [^-]+$`)
+
 // exampleTools lists the programs that an example needs if its command line has the word: the
 // command or a flag, with its value where that matters.
 var exampleTools = []struct {
 	word  *regexp.Regexp
 	tools []string
 }{
-	{regexp.MustCompile(`^tokitai prove [^-]+$`), []string{"coqc"}},
+	{coqExample, []string{"coqc"}},
 	{regexp.MustCompile(` --emit gfx`), []string{"clang-22"}},
 	{regexp.MustCompile(` --exec `), []string{"python3"}},
 	{regexp.MustCompile(` --(cuda|hip) `), []string{"g++"}},
@@ -145,6 +149,9 @@ func runExample(t *testing.T, line string) {
 	}
 	if words[0] != "tokitai" {
 		t.Fatal("it is no call of tokitai")
+	}
+	if coqExample.MatchString(line) {
+		testlevel.Need(t, testlevel.Quick, "Coq takes half a minute")
 	}
 	for _, e := range exampleTools {
 		if e.word.MatchString(line) {

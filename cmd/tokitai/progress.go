@@ -15,11 +15,13 @@ import (
 // progress prints the progress of a command on standard error. On a terminal it updates
 // one line. Elsewhere it prints a plain line if a command takes longer than a few seconds,
 // and another one from time to time. If standard error is not a file, as in tests, it
-// prints nothing. It uses no colours, so NO_COLOR has no effect.
+// prints nothing. It uses no colours, so NO_COLOR has no effect. With --progress-file, which is for
+// programs that show the progress themselves, lines go to that file, several a second.
 type progress struct {
 	w          io.Writer
 	command    string // before plain lines
 	isTerminal bool
+	isAsked    bool // by --progress-file
 
 	mu    sync.Mutex
 	clock func() time.Time
@@ -57,10 +59,23 @@ func progressOn(w io.Writer) *progress {
 	return p
 }
 
+const progressFlag = "progress-file"
+
+// registerProgress adds the hidden flag --progress-file to a command.
+func registerProgress(c *cobra.Command) {
+	c.Flags().String(progressFlag, "", "append lines of progress to `FILE`, which exists")
+	c.Flags().MarkHidden(progressFlag)
+}
+
 // startProgress starts printing the progress of a command, until end is called.
 func startProgress(c *cobra.Command) *progress {
 	p := progressOn(c.ErrOrStderr())
 	p.command = c.CommandPath()
+	if name, err := c.Flags().GetString(progressFlag); err == nil && name != "" {
+		if f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+			p.w, p.isAsked, p.isTerminal = f, true, false
+		}
+	}
 	if p.w != io.Discard {
 		go p.tell()
 	}
@@ -69,7 +84,7 @@ func startProgress(c *cobra.Command) *progress {
 
 func (p *progress) tell() {
 	next := plainFirst
-	if p.isTerminal {
+	if p.isTerminal || p.isAsked {
 		next = terminalPause
 	}
 	for {
@@ -78,7 +93,7 @@ func (p *progress) tell() {
 			return
 		case <-time.After(next):
 		}
-		if next = plainPause; p.isTerminal {
+		if next = plainPause; p.isTerminal || p.isAsked {
 			next = terminalPause
 		}
 		p.mu.Lock()
@@ -93,9 +108,12 @@ const eraseLine = "\r\x1b[K"
 
 // print writes the line.
 func (p *progress) print() {
-	if p.isTerminal {
+	switch {
+	case p.isTerminal:
 		fmt.Fprintf(p.w, "%s%s", eraseLine, p.line())
-	} else {
+	case p.isAsked:
+		fmt.Fprintln(p.w, p.line())
+	default:
 		fmt.Fprintf(p.w, "%s: %s\n", p.command, p.line())
 	}
 }

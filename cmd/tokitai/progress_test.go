@@ -2,8 +2,10 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The line is shown on a terminal that can erase it, whatever NO_COLOR says.
@@ -25,5 +27,30 @@ func TestProgress(t *testing.T) {
 		if got := progressOn(terminal).isTerminal; got != row.isShown {
 			t.Errorf("TERM=%s NO_COLOR=%s: shown is %t", row.term, row.noColor, got)
 		}
+	}
+}
+
+// With --progress-file, lines go to that file, without the command's name, and nothing to standard error.
+func TestProgressFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "progress")
+	if err := os.WriteFile(name, []byte("before\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c, errors := newCheck(), &strings.Builder{}
+	c.SetErr(errors)
+	if err := c.Flags().Set(progressFlag, name); err != nil {
+		t.Fatal(err)
+	}
+	p := startProgress(c)
+	p.say("ten cases")
+	p.mu.Lock()
+	p.clock = func() time.Time { return p.began }
+	p.print()
+	p.mu.Unlock()
+	p.end()
+	got, err := os.ReadFile(name)
+	if want := "before\nten cases, 0s\n"; err != nil || !strings.HasPrefix(string(got), want) || errors.Len() > 0 {
+		t.Errorf("got %q and %q on standard error, want %q: %v", got, errors, want, err)
 	}
 }

@@ -31,7 +31,7 @@ old or out of time, nothing is decided: exit code 4. A proof that fails is exit 
 --emit, print the Coq file instead; it imports functions/Binary32.v and
 Patterns.v, in the folder proofs, and the files there of the functions that it is made of.`,
 		Example: `  tokitai prove
-  tokitai prove log recip_bounded
+  tokitai prove recip_bounded
   tokitai prove exp_bounded --emit`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return provedNames(), cobra.ShellCompDirectiveNoFileComp

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tokitai/def"
+	"tokitai/internal/newfile"
 	"tokitai/op"
 	"tokitai/tensor/file"
 	"tokitai/tensor/safetensors"
@@ -19,6 +21,7 @@ import (
 type fileFlags struct {
 	in, out, tensors []string
 	shardSize        string
+	replace          bool
 }
 
 // register adds the flags to a command.
@@ -28,8 +31,9 @@ func (f *fileFlags) register(c *cobra.Command) {
 	flags.StringArrayVar(&f.out, "out", nil, "write tensors to `FILE`, or one operand to OPERAND=FILE; may be repeated")
 	flags.StringArrayVar(&f.tensors, "tensor", nil, "read or write an operand as the tensor NAME, as `OPERAND=NAME`; may be repeated")
 	flags.StringVar(&f.shardSize, "shard-size", "", "limit each shard to `BYTES`, such as 500MB, if --out is an index (default 5GB)")
+	flags.BoolVar(&f.replace, "replace", false, "replace files of --out that hold other tensors, which are lost")
 	for _, name := range []string{"in", "out"} {
-		c.MarkFlagFilename(name, "safetensors", "npy", "json")
+		c.MarkFlagFilename(name, "safetensors", "npy", "npz", "json")
 	}
 }
 
@@ -55,6 +59,7 @@ type filePlan struct {
 	in, out    []operandFile
 	tensors    map[string]string // operands to names of tensors
 	shardBytes int64
+	mayLose    bool // what files of out hold now
 
 	// isGot says that the files of in have the outputs of a call, which somebody has computed
 	// already, except those in omits.
@@ -87,6 +92,7 @@ func (f *fileFlags) plan(o *op.Operation, params *op.Values) (*filePlan, error) 
 	if err != nil {
 		return nil, err
 	}
+	p.mayLose = f.replace
 	if err := p.nameTargets(f.out); err != nil {
 		return nil, err
 	}
@@ -231,6 +237,11 @@ func (p *filePlan) nameTargets(flags []string) error {
 		case f.operand == "" && hasOperand(p.out, ""):
 			return wrongUse("--out is given twice without an operand; give --out OPERAND=FILE")
 		}
+		for _, other := range p.out { // one file has one name in what follows
+			if newfile.Resolve(other.path) == newfile.Resolve(f.path) {
+				f.path = other.path
+			}
+		}
 		p.out = append(p.out, f)
 	}
 	if p.outputs() == nil {
@@ -257,13 +268,27 @@ func (p *filePlan) checkTarget(path string, outputs []string) error {
 		return wrongUse("--out %v", err)
 	}
 	by := map[string]string{}
+	var names []string
 	for _, operand := range outputs {
 		if other, ok := by[p.tensorOf(operand)]; ok {
 			return wrongUse("--tensor: %s and %s would both be %q in %s", other, operand, p.tensorOf(operand), path)
 		}
 		by[p.tensorOf(operand)] = operand
+		names = append(names, p.tensorOf(operand))
 	}
-	return nil
+	return p.loss(file.CheckReplaced(path, names))
+}
+
+// loss returns err with the ways out if it says that a file of --out would lose what it holds,
+// or nil if it may.
+func (p *filePlan) loss(err error) error {
+	switch _, isLoss := errors.AsType[*file.LossError](err); {
+	case !isLoss:
+		return err
+	case p.mayLose:
+		return nil
+	}
+	return wrongUse("--out %v; give another file, or --replace to lose what it holds", err)
 }
 
 func hasOperand(files []operandFile, operand string) bool {

@@ -2,14 +2,18 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"tokitai/num"
 	"tokitai/tensor/npy"
 	"tokitai/tensor/safetensors"
 )
@@ -316,5 +320,127 @@ func TestParseBytes(t *testing.T) {
 		if got, err := parseBytes(text); err == nil {
 			t.Errorf("%s: %d", text, got)
 		}
+	}
+}
+
+// No existing file of --out loses tensors, by whatever name it is reached, unless --replace says
+// so.
+func TestNothingIsLost(t *testing.T) {
+	t.Parallel()
+	const lost = "has tensors that would be lost: "
+	for _, c := range []struct {
+		name  string
+		setup func(t *testing.T, dir string) // beside model.safetensors, with x and w
+		args  string                         // DIR is the folder
+		want  string                         // of stderr; "" if the run succeeds
+	}{
+		{"input", nil, "--in DIR/model.safetensors --out DIR/model.safetensors", "model.safetensors " + lost + "w, x; give another file, or --replace to lose what it holds"},
+		{"input under its own name", nil, "--in DIR/model.safetensors --out DIR/model.safetensors --tensor y=x", lost + "w; "},
+		{"replaced", nil, "--in DIR/model.safetensors --out DIR/model.safetensors --replace", ""},
+		{"one output", nil, "--in DIR/model.safetensors --out y=DIR/model.safetensors", lost + "w, x; "},
+		{"other path", nil, "--in DIR/model.safetensors --out DIR/sub/../model.safetensors", lost},
+		{"symlink", link(os.Symlink), "--in DIR/model.safetensors --out DIR/link.safetensors", "link.safetensors " + lost},
+		{"hard link", link(os.Link), "--in DIR/model.safetensors --out DIR/link.safetensors", "link.safetensors " + lost},
+		{"link of the input", link(os.Symlink), "--in DIR/link.safetensors --out DIR/model.safetensors", "model.safetensors " + lost},
+		{"not an input", nil, "--in DIR/in.safetensors --out DIR/model.safetensors", lost + "w, x; "},
+		{"same tensors", func(t *testing.T, dir string) { writeFile(t, dir+"/y.safetensors", "y:f32:7=1") }, "--in DIR/model.safetensors --out DIR/y.safetensors", ""},
+		{"no tensors", func(t *testing.T, dir string) { writeFile(t, dir+"/y.safetensors") }, "--in DIR/model.safetensors --out DIR/y.safetensors", ""},
+		{"empty", content("y", ""), "--in DIR/model.safetensors --out DIR/y", ""},
+		{"text", content("notes.txt", "notes about the model"), "--in DIR/model.safetensors --out DIR/notes.txt", "notes.txt is there already, and is no file of tensors that can be read: the header's length is "},
+		{"text, replaced", content("notes.txt", "notes about the model"), "--in DIR/model.safetensors --out DIR/notes.txt --replace", ""},
+		{"text as an array", content("notes.npy", "notes about the model"), "--in DIR/model.safetensors --out DIR/notes.npy", "notes.npy is there already"},
+		{"text as an index", content("a.safetensors.index.json", "{}"), "--in DIR/model.safetensors --out DIR/a.safetensors.index.json", "is no file of tensors that can be read: weight_map is missing"},
+		{"array", nil, "--in DIR/x.npy --out DIR/x.npy", ""},
+		{"index", nil, "--in DIR/sharded --out DIR/sharded/m.safetensors.index.json", "m.safetensors.index.json " + lost + "w, x; "},
+		{"shard", nil, "--in DIR/sharded --out DIR/sharded/m-00001-of-00001.safetensors", "m-00001-of-00001.safetensors " + lost + "w, x; "},
+		{"shard without its index", func(t *testing.T, dir string) { os.Remove(dir + "/sharded/m.safetensors.index.json") },
+			"--in DIR/model.safetensors --out DIR/sharded/m.safetensors.index.json", "m-00001-of-00001.safetensors " + lost + "w, x; "},
+		{"index, replaced", nil, "--in DIR/sharded --out DIR/sharded/m.safetensors.index.json --replace", ""},
+		{"read shard, with reports", func(t *testing.T, dir string) {
+			writeFile(t, dir+"/sharded/m-00001-of-00001.safetensors", "x:f32:1x2=0")
+		},
+			"--in DIR/sharded --out DIR/sharded/m-00001-of-00001.safetensors --tensor y=x --report DIR/report", "--out must not be a file of --in"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFile(t, dir+"/model.safetensors", "x:f32:1x2=0", "w:f32:3=1")
+			writeFile(t, dir+"/in.safetensors", "x:f32:1x2=0")
+			writeFile(t, dir+"/sharded/m-00001-of-00001.safetensors", "x:f32:1x2=0", "w:f32:3=1")
+			content("sharded/m.safetensors.index.json", `{"weight_map": {"x": "m-00001-of-00001.safetensors", "w": "m-00001-of-00001.safetensors"}}`)(t, dir)
+			if err := npy.WriteFile(dir+"/x.npy", npy.Array{DType: num.F32, Shape: []int{1, 2}, Data: make([]byte, 8)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(dir+"/sub", 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if c.setup != nil {
+				c.setup(t, dir)
+			}
+			before := hashes(t, dir)
+			args := append([]string{"run", "softmax.forward"}, strings.Fields(strings.ReplaceAll(c.args, "DIR", dir))...)
+			code, _, stderr := program(t.Context(), args...)
+			switch after := hashes(t, dir); {
+			case c.want == "" && (code != 0 || stderr != ""):
+				t.Errorf("exit code %d, %s", code, stderr)
+			case c.want != "" && (code != exitWrongUse || !strings.Contains(stderr, c.want)):
+				t.Errorf("exit code %d, %s\nwant 2, %s", code, stderr, c.want)
+			case (after == before) != (c.want != ""):
+				t.Errorf("the files were\n%s\nand are\n%s", before, after)
+			}
+		})
+	}
+}
+
+// link returns a setup that makes link.safetensors a link to model.safetensors.
+func link(make func(old, new string) error) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		if err := make(dir+"/model.safetensors", dir+"/link.safetensors"); err != nil {
+			t.Skip(err)
+		}
+	}
+}
+
+// content returns a setup that writes a file.
+func content(name, text string) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// hashes lists the files below a folder with the hashes of their contents.
+func hashes(t *testing.T, dir string) string {
+	var list strings.Builder
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		fmt.Fprintf(&list, "%s %x\n", path, sha256.Sum256(data))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.String()
+}
+
+// Outputs that name one file by two paths are both in it.
+func TestOneFileByTwoPaths(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, dir+"/in.safetensors", "x:f32:2x2=0", "gamma:f32:2=1", "beta:f32:2=1")
+	code, _, stderr := program(t.Context(), "run", "layernorm.forward", "--in", dir+"/in.safetensors", "--out", "y="+dir+"/o.safetensors", "--out", "mean="+dir+"/./o.safetensors")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	f, err := safetensors.ReadFile(dir + "/o.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Entries) != 2 {
+		t.Errorf("the file has %d tensors, want y and mean", len(f.Entries))
 	}
 }

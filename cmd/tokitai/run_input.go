@@ -200,10 +200,12 @@ func (f *openedFiles) note(w io.Writer) {
 // isAlsoWritten reports whether a file of --in is one of --out.
 func (f *openedFiles) isAlsoWritten() bool {
 	for _, set := range f.sets {
-		in, err := os.Stat(set.Path())
-		for _, path := range f.plan.targets() {
-			if out, outErr := os.Stat(path); err == nil && outErr == nil && os.SameFile(in, out) {
-				return true
+		for _, file := range set.Files() {
+			in, err := os.Stat(file)
+			for _, path := range f.plan.targets() {
+				if out, outErr := os.Stat(path); err == nil && outErr == nil && os.SameFile(in, out) {
+					return true
+				}
 			}
 		}
 	}

@@ -84,6 +84,11 @@ func (p *filePlan) write(ctx context.Context, results engine.Args, metadata map[
 			f.Entries = append(f.Entries, safetensors.Entry{Name: name, DType: t.DType(), Shape: t.Shape(), Data: data})
 			outputs = append(outputs, runOutput{Name: operand, DType: t.DType().String(), Shape: append([]int{}, t.Shape()...), File: path, Tensor: name})
 		}
+		if file.IsIndex(path) {
+			if err := p.loss(file.CheckShards(path, f, p.shardBytes)); err != nil {
+				return nil, err
+			}
+		}
 		if err := file.Stage(&b, path, f, p.shardBytes); err != nil {
 			return nil, err
 		}

@@ -57,6 +57,10 @@ func TestScript(t *testing.T) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("GOGC", "400") // hundreds of processes start, each with a heap of a few MiB
+			return nil
+		},
 		Condition: func(name string) (bool, error) {
 			if name != "smoke" {
 				return false, fmt.Errorf("unknown condition %q, want smoke", name)

@@ -118,7 +118,11 @@ func (v *verification) print(w io.Writer, out string) {
 			fmt.Fprintf(w, "\n%s, %s: %s\n", r.Report.Lowering, r.Report.DType, oneLine(r.Report.Reason))
 		}
 		if len(r.Shown) > 0 {
-			fmt.Fprintf(w, "\n%s, %s: %s seed=%d\n", r.Report.Lowering, r.Report.DType, v.options.Case, v.options.Seed)
+			name := v.options.Case
+			if list := r.Report.CaseList; len(list) == 1 { // the one that ran, perhaps with other indices
+				name = list[0].Name
+			}
+			fmt.Fprintf(w, "\n%s, %s: %s seed=%d\n", r.Report.Lowering, r.Report.DType, name, v.options.Seed)
 			for _, line := range r.Shown {
 				fmt.Fprintf(w, "  %s\n", line)
 			}
@@ -213,7 +217,7 @@ func printFailure(w io.Writer, r *evidence.Report) {
 	for _, list := range []struct {
 		label string
 		lines []string
-	}{{"terms", f.Terms}, {"inputs", f.Inputs}, {"row", f.Row}} {
+	}{{"kinds", f.Kinds}, {"terms", f.Terms}, {"inputs", f.Inputs}, {"row", f.Row}} {
 		for i, line := range list.lines {
 			if i > 0 {
 				list.label = ""

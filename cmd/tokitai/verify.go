@@ -81,10 +81,15 @@ both bit patterns. With --invariance-only nothing else is judged, and outputs ma
 anything that is always the same.
 
   --level smoke       seconds: some shapes, for a first look
-          quick       a minute: every pattern of values, every boundary of sizes
+          quick       seconds for an operation: every pattern of values, every boundary of sizes
           full        minutes: more of everything
           exhaustive  hours: every 32-bit argument of elementwise operations, and
                       every pair of 16-bit arguments
+
+Without OP and --level, every kernel runs the cases of level smoke, and then cases of level
+quick in an order that the seed draws, as many as two cores do in about a minute. Their
+number follows from their sizes, not from a clock: every machine runs the same cases. The
+last lines say how many were left out; --level quick runs all.
 
 On a device other than the CPU, most answers come from compiled code for the CPU, which is
 first verified against the interpreter of definitions; at least one output in 16 is
@@ -199,6 +204,9 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	}
 	options.Device, options.InterpretAll = dev.Name(), f.interpret == "all"
 	v := &verification{targets: targets, terms: terms, options: options}
+	if len(names) == 0 && !c.Flags().Changed("level") && f.budget == 0 {
+		v.workBudget = defaultWork
+	}
 	// What the device cannot run is told below the table, unless it was asked for.
 	v.isTold = func(r *evidence.Report) bool { return f.lowering != "" || r.Verdict != evidence.Skipped }
 	return f.conduct(c, v)

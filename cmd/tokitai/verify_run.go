@@ -20,7 +20,11 @@ import (
 type verification struct {
 	targets       []*verify.Target
 	options       verify.Options // of all targets
+	workBudget    float64        // for all targets together; 0 means no limit
 	terms         *terms
+	divide        sync.Once
+	shares        []float64                   // of the budget of work, by target
+	ofLevel       int                         // cases that the targets have without it
 	isTold        func(*evidence.Report) bool // whether a report has a row in the table
 	results       []*verify.Result            // of the targets, in their order
 	seconds       float64
@@ -54,12 +58,12 @@ func (v *verification) start(ctx context.Context, progress *verifyProgress, errs
 	v.results = make([]*verify.Result, len(v.targets))
 	finished := make(chan int, len(v.targets))
 	var next atomic.Int64
-	budget := newBudget(v.options.Budget, len(v.targets))
+	budget, works := newBudget(v.options.Budget, len(v.targets)), v.workBudgets(ctx)
 	for range budget.atOnce {
 		go func() {
 			for i := int(next.Add(1)) - 1; i < len(v.targets); i = int(next.Add(1)) - 1 {
 				o := v.terms.options(v.options, v.targets[i])
-				o.Work, o.Budget = progress.of(v.targets[i]), budget.share(i)
+				o.Work, o.Budget, o.WorkBudget = progress.of(v.targets[i]), budget.share(i), works[i]
 				v.results[i], errs[i] = verify.Run(ctx, v.targets[i], o)
 				finished <- i
 			}
@@ -151,12 +155,15 @@ func (v *verification) newProgress(c *cobra.Command) *verifyProgress {
 		return p
 	}
 	go func() { // listing the cases takes a while, and nothing waits for it
+		budgets := v.workBudgets(c.Context())
 		cases, work := 0, 0.0
-		for _, t := range v.targets {
+		for i, t := range v.targets {
 			if c.Context().Err() != nil {
 				return
 			}
-			n, w := t.Work(v.terms.options(v.options, t))
+			o := v.terms.options(v.options, t)
+			o.WorkBudget = budgets[i]
+			n, w := t.Work(o)
 			cases, work = cases+n, work+w
 		}
 		p.mu.Lock()

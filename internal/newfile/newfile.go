@@ -51,13 +51,10 @@ type staged struct {
 func (b *Batch) Write(path string, write func(io.Writer) error) error {
 	// Follow links, and refuse what is not a regular file, such as a device or a pipe:
 	// renaming would replace it by a file.
-	target, mode, isReplaced := path, os.FileMode(0o666), false
+	target, mode, isReplaced := Resolve(path), os.FileMode(0o666), false
 	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() {
 			return fmt.Errorf("%s: not a regular file", path)
-		}
-		if target, err = filepath.EvalSymlinks(path); err != nil {
-			return err
 		}
 		mode, isReplaced = info.Mode().Perm(), true
 	}
@@ -83,6 +80,21 @@ func (b *Batch) Write(path string, write func(io.Writer) error) error {
 		err = out.Sync()
 	}
 	return inFile(path, cmp.Or(err, out.Close()))
+}
+
+// Resolve returns the absolute path of a file without symbolic links. Paths of one file have
+// the same result, also if the file does not exist yet, except for letters of other case in a
+// file system that does not tell them apart.
+func Resolve(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(dir, filepath.Base(path))
+	}
+	if target, err := filepath.Abs(path); err == nil {
+		return target
+	}
+	return path
 }
 
 func (b *Batch) move(from, to string) error {
@@ -140,6 +152,9 @@ func (b *Batch) Commit() error {
 	}
 	for i := range b.files {
 		f := &b.files[i]
+		if b.isPlaced(f.target) {
+			return inFile(f.path, errors.Join(errors.New("written twice, under two names of one file"), b.restore()))
+		}
 		if err := b.move(f.temporary, f.target); err != nil {
 			return inFile(f.path, errors.Join(err, b.restore()))
 		}
@@ -151,6 +166,16 @@ func (b *Batch) Commit() error {
 		}
 	}
 	return nil
+}
+
+// isPlaced reports whether target is a file that Commit has just moved into place, by another
+// name, as where upper and lower case are the same.
+func (b *Batch) isPlaced(target string) bool {
+	there, err := os.Lstat(target)
+	return err == nil && slices.ContainsFunc(b.files, func(f staged) bool {
+		placed, err := os.Lstat(f.target)
+		return f.isInPlace && err == nil && os.SameFile(there, placed)
+	})
 }
 
 // restore undoes Commit, in the order of the files.

@@ -217,3 +217,50 @@ func TestStop(t *testing.T) {
 		t.Error("the pieces are not the whole")
 	}
 }
+
+// One file under two names is refused, whether it exists or not.
+func TestTwoNames(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o777), os.Symlink("sub", filepath.Join(dir, "link"))); err != nil {
+		t.Skip(err)
+	}
+	for _, names := range [][2]string{{"sub/a", "./sub/../sub/a"}, {"sub/a", "link/a"}} {
+		var b Batch
+		stage(t, &b, dir, names[0]+"=one")
+		if err := b.Write(dir+"/"+names[1], text("two")); err == nil || !strings.Contains(err.Error(), "written twice") {
+			t.Errorf("%s: got %v, want it written twice", names, err)
+		}
+		b.Discard()
+	}
+}
+
+// Where a and A are the same name, Commit finds that out, and puts the old files back.
+func TestTwoNamesAtCommit(t *testing.T) {
+	dir := t.TempDir()
+	var old Batch
+	stage(t, &old, dir, "A=old")
+	if err := old.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	old.Discard()
+	isFirst := true
+	b := Batch{moving: func(from, to string) error {
+		err := os.Rename(from, to)
+		if filepath.Base(to) == "a" && err == nil && isFirst {
+			isFirst = false
+			err = os.Link(to, filepath.Join(dir, "A")) // the other name of the same file
+		}
+		if filepath.Base(from) == "a" {
+			os.Remove(filepath.Join(dir, "A"))
+		}
+		return err
+	}}
+	stage(t, &b, dir, "a=one", "A=two")
+	if err := b.Commit(); err == nil || !strings.Contains(err.Error(), "two names of one file") {
+		t.Errorf("got %v", err)
+	}
+	b.Discard()
+	if got := contents(t, dir); got != "A=old" {
+		t.Errorf("the folder has %s", got)
+	}
+}

@@ -174,5 +174,5 @@ func stableWrong(l *mutants.List) {
 func cheats(l *mutants.List) {
 	l.From(mutants.KernelPractice)
 	l.Of(adamw.InPlaceDefinition, num.F32)
-	l.AddCheats(mutants.Answer, "input-as-scratch", "listed-shapes", "50-calls", "offsets-in-f32", "many-workers", "cancelled-half-way")
+	l.AddCheats(mutants.Answer, "input-as-scratch", "listed-shapes", "50-calls", "offsets-in-f32", "many-workers", "cancelled-half-way", "cache-by-64-samples")
 }

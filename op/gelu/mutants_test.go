@@ -2,6 +2,7 @@ package gelu_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"tokitai/def"
@@ -43,6 +44,16 @@ func wrong() []mutants.Mutant {
 			if x < -4 {
 				c.In("y").V[i] = 0
 			}
+		}
+	}})
+	l.Add("identity-above-3", "x itself is returned where every element is above 3", mutants.AnyOrder, mutants.Plain{Body: mutants.Answer, Edit: func(c *mutants.Call) {
+		if slices.Min(c.In("x").V) > 3 {
+			copy(c.In("y").V, c.In("x").V)
+		}
+	}})
+	l.Add("zero-below-minus-3", "everything is zero where every element is below -3", mutants.Stable, mutants.Plain{Body: mutants.Answer, Edit: func(c *mutants.Call) {
+		if slices.Max(c.In("x").V) < -3 {
+			clear(c.In("y").V)
 		}
 	}})
 	l.Add("tail-cancels", "1 + tanh cancels in the negative tail", mutants.AnyOrder, form(geluTanh(tanh32, cubic)))

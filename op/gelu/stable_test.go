@@ -94,6 +94,12 @@ func stableRight(l *mutants.List) {
 		l.Of(d, dtype)
 		l.Add("tanh-torch", "x/2·(1 + tanh), under the profile torch", mutants.Declaring("profile=torch"), form(tanhForm(tanhOf)))
 	}
+	for _, dtype := range []num.DType{num.F16, num.BF16} {
+		l.Of(d, dtype)
+		l.Add("tanh-approximate", "x/2·(1 + tanh), where tanh is always too small, by up to 2^-11 of it, declared", mutants.Declaring("tanh=2^-11"), form(tanhForm(func(x float32) float32 {
+			return tanhOf(x) * (1 - 0x1.fp-12)
+		})))
+	}
 	l.AddAll(d, "fast-exp", "exponentials within 2 + 1.16·|x| ulps, declared", mutants.Declaring("exp=2ulp+1.16|x|"), form(func(x float32) float32 {
 		return x / (1 + mutants.FastExp(-argument(x)))
 	}))
@@ -196,5 +202,5 @@ func stableWrong(l *mutants.List) {
 func cheats(l *mutants.List) {
 	l.From(mutants.KernelPractice)
 	l.Of(gelu.BackwardDefinition, num.F32)
-	l.AddCheats(mutants.Answer, "cache-by-both-ends", "input-as-scratch", "garbage-times-zero", "inputs-apart", "already-there", "listed-shapes", "offsets-in-f32", "1-in-1000", "ignores-cancellation")
+	l.AddCheats(mutants.Answer, "cache-by-both-ends", "input-as-scratch", "garbage-times-zero", "inputs-apart", "already-there", "listed-shapes", "offsets-in-f32", "1-in-1000", "ignores-cancellation", "shared-scratch", "far-offsets-in-32-bits", "4096-by-4096")
 }

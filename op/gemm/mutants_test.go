@@ -212,6 +212,16 @@ func wrong() []mutants.Mutant {
 			l.Add("old-ignored", "the old result is overwritten", mutants.AnyOrder, old(func(s, _ float32) float32 { return s }))
 		}
 	}
+	for i, c := range []mutants.Contract{mutants.PromisesBits, mutants.Stable} {
+		l.Of(gemm.BatchedForwardDefinition, num.FloatDTypes[i])
+		l.Add("repeated-left-matrix", "where all matrices on the left are one memory, every product has the first matrix on the right", c, mutants.Plain{Body: func(c *mutants.Call) {
+			of := func(h int) (int, int) { return h, h }
+			if a := c.Stored[0]; a.Matrices() > 1 && a.Batch.Axes[0].Stride == 0 {
+				of = func(h int) (int, int) { return h, 0 }
+			}
+			mutants.FusedStack(of)(c)
+		}})
+	}
 	wrongFP8(l)
 	wrongExact(l)
 	stableWrong(l)

@@ -276,5 +276,5 @@ func stableWrong(l *mutants.List) {
 func cheats(l *mutants.List) {
 	l.From(mutants.KernelPractice)
 	l.Of(gemm.ForwardDefinition, num.F16)
-	l.AddCheats(mutants.Answer, "cache-by-address", "cache-by-both-ends", "looks-alike", "input-as-scratch", "garbage-times-zero", "already-there", "knows-the-guards", "listed-shapes", "50-calls", "5000-calls", "cancelled-half-way", "inputs-apart", "written-later", "many-workers")
+	l.AddCheats(mutants.Answer, "cache-by-address", "cache-by-both-ends", "looks-alike", "input-as-scratch", "garbage-times-zero", "already-there", "knows-the-guards", "listed-shapes", "50-calls", "5000-calls", "cancelled-half-way", "inputs-apart", "written-later", "many-workers", "cache-by-64-samples", "shared-scratch", "far-offsets-in-32-bits", "long-in-all-axes")
 }

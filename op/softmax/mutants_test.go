@@ -2,6 +2,7 @@ package softmax_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"tokitai/def"
@@ -215,6 +216,8 @@ func wrong() []mutants.Mutant {
 			m.V[i] += m.V[i]
 		}
 	}))
+	l.Of(softmax.ForwardDefinition, num.F16)
+	l.Add("one-hot-when-peaked", "where an element of every row exceeds the others by 6, the result is one-hot", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Edit: oneHot(6)})
 	stableWrong(l)
 	cheats(l)
 	return l.All
@@ -285,4 +288,26 @@ func right() []mutants.Mutant {
 // peers returns plain kernels of the definitions, made of the given parts.
 func peers(p mutants.Parts) map[*def.Definition]func(*mutants.Call) {
 	return map[*def.Definition]func(*mutants.Call){softmax.ForwardDefinition: softmaxForward(p), softmax.BackwardDefinition: softmaxBackward(p)}
+}
+
+// oneHot replaces results by ones and zeros where an element of every row exceeds the others by so much.
+func oneHot(least float32) func(c *mutants.Call) {
+	return func(c *mutants.Call) {
+		x, y := c.In("x"), c.In("y")
+		for r := range x.Rows {
+			row := slices.Clone(x.Row(r))
+			slices.Sort(row)
+			if n := len(row); n < 2 || !(row[n-1]-row[n-2] > least) {
+				return
+			}
+		}
+		for r := range x.Rows {
+			largest := slices.Max(x.Row(r))
+			for i, v := range x.Row(r) {
+				if y.Row(r)[i] = 0; v == largest {
+					y.Row(r)[i] = 1
+				}
+			}
+		}
+	}
 }

@@ -280,5 +280,5 @@ func stableWrong(l *mutants.List) {
 func cheats(l *mutants.List) {
 	l.From(mutants.KernelPractice)
 	l.Of(softmax.ForwardDefinition, num.F16)
-	l.AddCheats(mutants.Answer, "cache-by-address", "cache-by-elements", "cache-by-both-ends", "looks-alike", "input-as-scratch", "garbage-times-zero", "old-output-times-zero", "already-there", "still-there", "side-by-side", "writes-nan-only", "knows-the-guards", "listed-shapes", "offsets-in-f32", "50-calls", "5000-calls", "cancelled-half-way", "ignores-cancellation", "written-later", "many-workers", "1-in-1000", "100000-calls", "one-pattern")
+	l.AddCheats(mutants.Answer, "cache-by-address", "cache-by-elements", "cache-by-both-ends", "looks-alike", "input-as-scratch", "garbage-times-zero", "old-output-times-zero", "already-there", "still-there", "side-by-side", "writes-nan-only", "knows-the-guards", "listed-shapes", "offsets-in-f32", "50-calls", "5000-calls", "cancelled-half-way", "ignores-cancellation", "written-later", "many-workers", "1-in-1000", "100000-calls", "one-pattern", "cache-by-64-samples", "shared-scratch")
 }

@@ -26,6 +26,22 @@ import (
 	"tokitai/tensor/safetensors"
 )
 
+// FormatError reports a file or folder that cannot be used for tensors.
+type FormatError struct {
+	Path    string
+	Problem string
+}
+
+func (e *FormatError) Error() string { return e.Path + ": " + e.Problem }
+
+// IsFormat reports whether an error of this package says that a file is there, but does not
+// have the format, or hold the tensors, that are needed.
+func IsFormat(err error) bool {
+	_, isOwn := errors.AsType[*FormatError](err)
+	_, isLoss := errors.AsType[*LossError](err)
+	return isOwn || isLoss || errors.Is(err, safetensors.ErrFormat) || errors.Is(err, npy.ErrFormat)
+}
+
 // Set is an open file of tensors, or an index and its shards.
 type Set struct {
 	path   string
@@ -99,13 +115,23 @@ func resolve(path string) (string, error) {
 	case len(indexes) == 0 && len(files) == 1:
 		return filepath.Join(path, files[0]), nil
 	case len(indexes)+len(files) == 0:
-		return "", fmt.Errorf("%s: the folder has no .safetensors file and no index", path)
+		return "", &FormatError{path, "the folder has no .safetensors file and no index"}
 	}
-	return "", fmt.Errorf("%s: the folder has %d indexes and %d .safetensors files; give the path of one", path, len(indexes), len(files))
+	return "", &FormatError{path, fmt.Sprintf("the folder has %d indexes and %d .safetensors files; give the path of one", len(indexes), len(files))}
 }
 
 // Path returns the path of the opened file; for a folder, that of the file in it.
 func (s *Set) Path() string { return s.path }
+
+// Files returns the paths of all files that tensors may be read from, the shards of an index
+// included.
+func (s *Set) Files() []string {
+	files := []string{s.path}
+	if shards, ok := s.source.(*safetensors.Shards); ok {
+		files = append(files, shards.Files()...)
+	}
+	return files
+}
 
 // Names returns the sorted names of all tensors. The name of an array is empty.
 func (s *Set) Names() []string { return s.names }
@@ -145,7 +171,7 @@ func (s *Set) find(name, supported string, mayBeWide bool) (*Tensor, error) {
 		t.DType, t.isWide = num.I32, true
 	}
 	if t.DType == num.NoDType {
-		return nil, t.errorf("dtype %q is not supported; %s", info.DType, supported)
+		return nil, &FormatError{Path: s.path, Problem: fmt.Sprintf("%s: dtype %q is not supported; %s", t.subject(), info.DType, supported)}
 	}
 	return t, nil
 }

@@ -16,12 +16,14 @@ func CheckTarget(path string, tensors int) error {
 	switch filepath.Ext(path) {
 	case ".npy":
 		if tensors != 1 {
-			return fmt.Errorf("%s: a .npy file holds one array, not %d tensors", path, tensors)
+			return &FormatError{path, fmt.Sprintf("a .npy file holds one array, not %d tensors", tensors)}
 		}
 	case ".json":
 		if name := filepath.Base(path); !strings.HasSuffix(name, safetensors.IndexSuffix) || name == safetensors.IndexSuffix {
-			return fmt.Errorf("%s: want NAME%s, the index of shards", path, safetensors.IndexSuffix)
+			return &FormatError{path, fmt.Sprintf("want NAME%s, the index of shards", safetensors.IndexSuffix)}
 		}
+	case ".npz":
+		return &FormatError{path, "an archive of arrays is read, not written; write NAME.safetensors, or NAME.npy for one array"}
 	}
 	return nil
 }

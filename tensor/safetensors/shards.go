@@ -64,6 +64,21 @@ func (s *Shards) Close() error {
 // Names returns the sorted names of all tensors.
 func (s *Shards) Names() []string { return slices.Sorted(maps.Keys(s.files)) }
 
+// Files returns the sorted paths of all shards.
+func (s *Shards) Files() []string {
+	var paths []string
+	for file := range maps.Values(s.files) {
+		paths = append(paths, s.shardPath(file))
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// shardPath returns the path of a shard from its name in the index.
+func (s *Shards) shardPath(file string) string {
+	return filepath.Join(filepath.Dir(s.path), filepath.FromSlash(file))
+}
+
 // Info describes a tensor.
 func (s *Shards) Info(name string) (Info, error) {
 	r, err := s.reader(name)
@@ -100,7 +115,7 @@ func (s *Shards) reader(name string) (*Reader, error) {
 	r := s.opened[file]
 	if r == nil {
 		var err error
-		if r, err = Open(filepath.Join(filepath.Dir(s.path), filepath.FromSlash(file))); err != nil {
+		if r, err = Open(s.shardPath(file)); err != nil {
 			return nil, fmt.Errorf("%s: tensor %q: %w", s.path, readfile.Clip(name), err)
 		}
 		s.opened[file] = r
@@ -139,15 +154,15 @@ func StageShards(b *newfile.Batch, path string, f *File, shardBytes int64) error
 	files := map[string]string{} // by tensor
 	total := int64(0)
 	for i, shard := range shards {
-		name := fmt.Sprintf("%s-%05d-of-%05d.safetensors", prefix, i+1, len(shards))
-		if err := Stage(b, filepath.Join(filepath.Dir(path), name), shard); err != nil {
+		file := shardFile(path, i, len(shards))
+		if err := Stage(b, file, shard); err != nil {
 			return err
 		}
 		for _, e := range shard.Entries {
 			if _, isTwice := files[e.Name]; isTwice {
 				return inFile(path, bad("the name %q occurs twice", e.Name))
 			}
-			files[e.Name] = name
+			files[e.Name] = filepath.Base(file)
 			total += int64(len(e.Data))
 		}
 	}
@@ -155,6 +170,20 @@ func StageShards(b *newfile.Batch, path string, f *File, shardBytes int64) error
 		_, err := w.Write(formatIndex(files, total))
 		return err
 	})
+}
+
+// ShardFiles returns the paths of the shards that StageShards writes for an index at path.
+func ShardFiles(path string, f *File, shardBytes int64) []string {
+	files := make([]string, len(cut(f, shardBytes)))
+	for i := range files {
+		files[i] = shardFile(path, i, len(files))
+	}
+	return files
+}
+
+// shardFile returns the path of shard i of n.
+func shardFile(index string, i, n int) string {
+	return fmt.Sprintf("%s-%05d-of-%05d.safetensors", strings.TrimSuffix(index, IndexSuffix), i+1, n)
 }
 
 // cut divides f into shards, in the order of names. There is at least one. Each shard

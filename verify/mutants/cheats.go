@@ -49,11 +49,36 @@ var Cheats = []Cheat{
 	{"cache-by-both-ends", "results are kept, and found again by addresses, the first 4 elements, the middle and the last", Quick, func(body func(c *Call)) Kernel {
 		return cached(body, func(c *Call) string { return addresses(c) + elements(c, 4, 2) + fmt.Sprint(c.Params) })
 	}},
+	{"cache-by-64-samples", "results are kept, and found again by 64 elements of each input, spread evenly", Smoke, func(body func(c *Call)) Kernel {
+		return cached(body, func(c *Call) string { return elements(c, 0, 64) + fmt.Sprint(c.Params) })
+	}},
 	{"looks-alike", "the result of the call before is returned if sizes and the first 8 elements are the same", Quick, func(body func(c *Call)) Kernel {
 		return cached(body, func(c *Call) string { return elements(c, 8, 0) + fmt.Sprint(c.Params) })
 	}},
 	{"cache-without-parameters", "results are kept, and found again by the inputs, whatever the parameters are", Smoke, func(body func(c *Call)) Kernel {
 		return cached(body, func(c *Call) string { return elements(c, math.MaxInt, 0) })
+	}},
+	{"shared-scratch", "all calls keep results in the same scratch memory on their way", Quick, sharedScratch},
+	{"far-offsets-in-32-bits", "wrong where an input ends more than 2^31 elements behind its beginning", Quick, func(body func(c *Call)) Kernel {
+		return Plain{Body: body, Edit: func(c *Call) {
+			if slices.ContainsFunc(c.Stored, func(a num.Array) bool { return a.Span() > 1<<31 }) {
+				c.Computed(Doubled)
+			}
+		}}
+	}},
+	{"long-in-all-axes", "wrong where every axis has at least 256 elements", Quick, func(body func(c *Call)) Kernel {
+		return Plain{Body: body, Edit: func(c *Call) {
+			if !slices.ContainsFunc(c.Stored, func(a num.Array) bool { return a.Rows < 256 || a.Cols < 256 }) {
+				c.Computed(Doubled)
+			}
+		}}
+	}},
+	{"4096-by-4096", "wrong where an operand is 4096 by 4096", Full, func(body func(c *Call)) Kernel {
+		return Plain{Body: body, Edit: func(c *Call) {
+			if slices.ContainsFunc(c.Stored, func(a num.Array) bool { return a.Rows == 4096 && a.Cols == 4096 }) {
+				c.Computed(Doubled)
+			}
+		}}
 	}},
 	{"input-as-scratch", "the first input is overwritten during the call, and restored", Quick, inputAsScratch},
 	{"garbage-times-zero", "elements behind the end of a row are read and multiplied by zero", Quick, garbageTimesZero},
@@ -231,6 +256,37 @@ func inputAsScratch(body func(c *Call)) Kernel {
 				for col := range a.Cols {
 					a.SetBits(r, col, kept.Bits(r, col))
 				}
+			}
+		}}.Run
+	})
+}
+
+// sharedScratch keeps its outputs in memory that all calls share until it has computed them once
+// more. A call alone is right.
+func sharedScratch(body func(c *Call)) Kernel {
+	return Stateful(func() func(*Call) error {
+		var mu sync.Mutex // of the slice; as a device's own memory, it is written by one instruction at a time
+		var scratch []atomic.Uint32
+		return Plain{Body: func(c *Call) {
+			body(c)
+			n := 0
+			for _, i := range c.outputs() {
+				n = max(n, len(c.Operands[i].V))
+			}
+			mu.Lock()
+			if len(scratch) < n {
+				scratch = make([]atomic.Uint32, n)
+			}
+			shared := scratch
+			mu.Unlock()
+			i := c.outputs()[0]
+			for k, v := range c.Operands[i].V {
+				shared[k].Store(math.Float32bits(v))
+			}
+			first := slices.Clone(c.Operands[i].V)
+			body(c)
+			for k := range first {
+				c.Operands[i].V[k] = math.Float32frombits(shared[k].Load())
 			}
 		}}.Run
 	})

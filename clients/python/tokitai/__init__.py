@@ -5,12 +5,12 @@
     report = tokitai.check(my_softmax, "softmax.forward", dtypes=["bf16"])   # any callable on arrays
     assert report.accepted, report
 
+    print(tokitai.compare("softmax.forward", x, y))  # is this y right for this x? No kernel runs
     y = tokitai.reference("softmax.forward", x)      # the answer; truth() encloses the real-number result
-    tokitai.judge("softmax.forward", {"x": x}, {"y": y})                     # is this output admissible?
     rmsnorm = tokitai.define(text)                   # an operation of your own, for all of these: docs/definitions.md
     y = rmsnorm(x=x, gamma=gamma)["y"]
 
-Arrays are those of torch, numpy, cupy and jax; nothing but the standard library is needed. reference, truth, judge and
+Arrays are those of torch, numpy, cupy and jax; nothing but the standard library is needed. reference, truth, compare and
 define start a process on first use and end it with the program; use Client to control that."""
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ __all__ = [
     "check",
     "check_autograd",
     "client",
+    "compare",
     "define",
     "find_program",
     "judge",
@@ -118,10 +119,14 @@ def truth(op: Any, /, *arguments: Any, **named: Any) -> Any:
     return _questions.truth(client(), op, arguments, named)
 
 
-def judge(op: Any, inputs: Any, outputs: Any, params: Mapping[str, float] = {}, *, promise: Optional[str] = None, profile: Optional[str] = None, declare: Any = None, waive: Any = None) -> Report:
-    """Says whether outputs that somebody has computed are admissible for their inputs. Nothing is run. Both are given by name,
-    as {"x": x}, in the definition's order, or alone. Outputs that are left out, or None, count as omitted."""
-    return _questions.judge(client(), op, inputs, outputs, params, {"promise": promise, "profile": profile, "declare": declare, "waive": waive})
+def compare(op: Any, inputs: Any, outputs: Any, params: Mapping[str, float] = {}, *, promise: Optional[str] = None, profile: Optional[str] = None, declare: Any = None, waive: Any = None) -> Report:
+    """Says whether arrays that somebody has computed are right for their inputs: every element is compared with what the
+    operation admits. No kernel runs. Inputs and outputs are given by name, as {"x": x}, in the definition's order, or alone;
+    the arrays may be on any device. Outputs that are left out, or None, count as omitted. The terms are those of check."""
+    return _questions.compare(client(), op, inputs, outputs, params, {"promise": promise, "profile": profile, "declare": declare, "waive": waive}).told()
+
+
+judge = compare
 
 
 @atexit.register

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import inspect
 import os
+import re
 import shlex
 import tempfile
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
@@ -14,6 +15,8 @@ from tokitai_client import find_program
 from . import autograd as gradients
 from . import forms, hosting, loading, operands, processes
 from .calling import Absent, Wrong, name_of
+from .failures import Failed, Failures
+from .progress import Progress, Wanted
 from .report import ACCEPTED, REJECTED, Report, load
 
 NAME = "tokitai check: "
@@ -48,6 +51,8 @@ def check(
     memory: Optional[int] = None,
     process: Optional[str] = None,
     html: Optional[str] = None,
+    remember: Optional[bool] = None,
+    progress: Wanted = None,
     flags: Sequence[str] = (),
 ) -> Report:
     """Judges whether a callable computes an operation.
@@ -59,13 +64,18 @@ def check(
     device   where the arrays are: cpu or cuda:0
     level    smoke, quick (the default), full or exhaustive
     promise, profile, declare, waive, shapes, seed, case, deadline
-             as of tokitai check; shapes are texts such as "R=5,C=4096" or dictionaries; times are seconds, or texts such as "2s"
+             as of tokitai check; shapes are further ones, such as "R=5,C=4096" or dictionaries, or conditions such as
+             "C % 16 == 0" that declare which shapes the callable takes at all; times are seconds, or texts such as "2s"
     budget   how long it may take: what was not checked by then is said
     arrays   torch, numpy, cupy, jax or list; by default the library that the callable's code names
     layouts  varied (the default), plain (contiguous and aligned), offset (aligned to elements alone) or strided
     memory   bytes that the callable may allocate on the CPU; by default most of what is free; 0 for no limit
     process  where it runs: fresh, fork or here; by default the safest that works
     html     a file to write a report to that a browser shows
+    remember whether failing cases are kept and run first the next time, and a check ends with the first that fails again; by
+             default they are, unless seed or case is given
+    progress whether the progress is shown on standard error, or a function that is called with lines of text; by default it is
+             shown on a terminal and in a notebook
     flags    further flags of tokitai check
 
     Raises CheckError if there is nothing to judge."""
@@ -74,8 +84,8 @@ def check(
     return run(
         fn, op, dtypes=dtypes, device=device, level=level, promise=promise, profile=profile, declare=declare, waive=waive,
         shapes=shapes, seed=seed, case=case, budget=budget, deadline=deadline, arrays=arrays, layouts=layouts, memory=memory,
-        process=process, html=html, flags=flags,
-    )  # fmt: skip
+        process=process, html=html, remember=remember, progress=progress, flags=flags,
+    ).told()  # fmt: skip
 
 
 def check_autograd(fn: Callable, op: str, *, dtypes: Texts = None, declare: Texts = None, **options: Any) -> Report:
@@ -84,15 +94,21 @@ def check_autograd(fn: Callable, op: str, *, dtypes: Texts = None, declare: Text
     definition and returns its result; it may be a torch.autograd.Function. Options are those of check."""
     if not loading.count_check():
         return _hollow()
-    return _autograd(fn, op, dtypes, declare, options)
+    return _autograd(fn, op, dtypes, declare, options).told()
 
 
 def _autograd(fn: Callable, op: str, dtypes: Texts, declare: Texts, options: Dict[str, Any]) -> Report:
     unknown = [name for name in options if name not in inspect.signature(check).parameters]
     if unknown:
         raise TypeError(f"check_autograd: {unknown[0]} is unknown")
-    reports = []
-    for part in gradients.parts_of(op):
+    with Progress(options.pop("progress", None)) as progress:
+        return Report.joined(_parts(fn, op, dtypes, declare, {**options, "progress": progress}))
+
+
+def _parts(fn: Callable, op: str, dtypes: Texts, declare: Texts, options: Dict[str, Any]) -> List[Report]:
+    reports, parts = [], gradients.parts_of(op)
+    for number, part in enumerate(parts):
+        options["progress"].part(f"part {number + 1} of {len(parts)}")
         declared = _texts(declare) + [f"omit={name}" for name in part.omit]
         groups: List[Tuple[Texts, List[str]]] = [(dtypes, declared)]
         if part.rounded:
@@ -100,7 +116,7 @@ def _autograd(fn: Callable, op: str, dtypes: Texts, declare: Texts, options: Dic
             groups = [([t], declared + ([f"round({part.rounded})={t}"] if t != "f32" else [])) for t in formats]
         for formats, items in groups:
             reports.append(_any_form(fn, part, dtypes=formats, declare=items, autograd=op, **options))
-    return Report.joined(reports)
+    return reports
 
 
 def _any_form(fn: Callable, part: gradients.Part, **settings: Any) -> Report:
@@ -119,14 +135,17 @@ def _any_form(fn: Callable, part: gradients.Part, **settings: Any) -> Report:
     return min(reports, key=lambda report: sum(r["mismatches"] for r in report.results))
 
 
-def run(fn: Functions, op: Any, *, autograd: str = "", **settings: Any) -> Report:
-    """Runs tokitai check once."""
+def run(fn: Functions, op: Any, *, autograd: str = "", progress: Union[Progress, Wanted] = None, **settings: Any) -> Report:
+    """Judges callables by one operation."""
+    if not isinstance(progress, Progress):
+        with Progress(progress) as opened:
+            return run(fn, op, autograd=autograd, progress=opened, **settings)
     functions = _functions(fn)
     source = forms.source_of(op)
     if not autograd and "" in functions and not source.text and source.name in gradients.PARTS and len(forms.texts_of(source)) > 1:
         dtypes, declare = settings.pop("dtypes", None), settings.pop("declare", None)
-        return _autograd(fn, source.name, dtypes, declare, settings)
-    s = {**{n: p.default for n, p in inspect.signature(check).parameters.items()}, **settings}
+        return Report.joined(_parts(fn, source.name, dtypes, declare, {**settings, "progress": progress}))
+    s: Dict[str, Any] = {**{n: p.default for n, p in inspect.signature(check).parameters.items()}, **settings, "progress": progress}
     with tempfile.TemporaryDirectory(prefix="tokitai-") as folder:
         name = source.name
         if source.text:
@@ -145,13 +164,15 @@ def run(fn: Functions, op: Any, *, autograd: str = "", **settings: Any) -> Repor
         if options.layouts not in operands.LAYOUTS:
             raise ValueError(f"layouts {options.layouts!r}, want one of {', '.join(operands.LAYOUTS)}")
         way = processes.way_for(functions, options, s["process"])
+        remembers = s["remember"] if s["remember"] is not None else s["seed"] is None and s["case"] is None
+        known = Failures(functions, source, bool(autograd)) if remembers and s["case"] is None else None
         try:
-            report = _judge(name, functions, options, way, s, folder)
+            report = _judge(name, functions, options, way, s, folder, known)
         except Absent as absent:  # as a function that is defined where __name__ is __main__
             if s["process"] or not processes.can_fork(hosting.library_for(next(iter(functions.values())), options), options.device):
                 raise CheckError(str(absent)) from absent
             way = processes.FORK
-            report = _judge(name, functions, options, way, s, folder)
+            report = _judge(name, functions, options, way, s, folder, known)
         report.kernel = ", ".join(dict.fromkeys(map(name_of, functions.values())))
         report.process = processes.DESCRIPTIONS[way]
         report.is_repeatable = way == processes.FRESH and not source.text
@@ -171,38 +192,71 @@ def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _judge(name: str, functions: Mapping[str, Callable], options: hosting.Options, way: str, s: Mapping[str, Any], folder: str) -> Report:
-    reports = tempfile.mkdtemp(dir=folder)
+def _judge(
+    name: str, functions: Mapping[str, Callable], options: hosting.Options, way: str, s: Mapping[str, Any], folder: str, known: Optional[Failures] = None
+) -> Report:  # fmt: skip
+    """Judges callables: first the cases that are known to have failed, then all."""
+    s["progress"].say(f"loading {name_of(next(iter(functions.values())))}")
     try:
         with processes.kernel(functions, options, way) as kernel:
-            line = processes.exec_line(kernel.command)
-            command = [find_program(), "check", name, "--exec", line, "--out", reports, *_flags(s)]
-            ended = processes.run(command, kernel.meanwhile, kernel.environment)
+            shown = processes.exec_line(kernel.shown) if kernel.shown else name_of(next(iter(functions.values())))
+            if known is None:
+                return _once(name, kernel, shown, s, folder)
+            return _failing_first(name, kernel, shown, s, folder, known)
     except Absent:
         raise
     except Wrong as error:
         raise CheckError(str(error)) from error
+
+
+def _failing_first(name: str, kernel: processes.Kernel, shown: str, s: Mapping[str, Any], folder: str, known: Failures) -> Report:
+    todo, others = [], []
+    for case in known.read():
+        (todo if not s["dtypes"] or case.dtype in _texts(s["dtypes"]) else others).append(case)
+    while todo:
+        alone = {**s, "case": todo[0].case, "seed": todo[0].seed, "dtypes": [todo[0].dtype], "budget": None}
+        try:
+            report = _once(name if name.endswith(".def") else todo[0].op, kernel, shown, alone, folder)
+        except CheckError:  # there is no such case any more
+            report = None
+        if report is not None and report.verdict == REJECTED:
+            known.write(todo + others)
+            report.notes.append("this case failed in an earlier check and fails again, so no other was run; remember=False runs all")
+            return report
+        todo.pop(0)
+    report = _once(name, kernel, shown, s, folder)
+    known.write([Failed(c.op, c.dtype, c.case, c.seed) for c in report.counterexamples if c.case] + others)
+    return report
+
+
+def _once(name: str, kernel: processes.Kernel, shown: str, s: Mapping[str, Any], folder: str) -> Report:
+    """Runs tokitai check once."""
+    reports, progress = tempfile.mkdtemp(dir=folder), s["progress"]
+    line = processes.exec_line(kernel.command)
+    command = [find_program(), "check", name, "--exec", line, "--out", reports, "--progress-file", progress.file or os.devnull, *_flags(s)]
+    ended = processes.run(command, kernel.meanwhile, kernel.environment, progress)
     if ended.code not in JUDGED:
         raise CheckError(_said(ended.stderr) or f"tokitai check ended with status {ended.code}")
     files = [f for f in sorted(glob.glob(os.path.join(reports, "*.json"))) if os.path.basename(f) != "index.json"]
     if not files:
         raise CheckError(_said(ended.stderr) or _said(ended.stdout) or "tokitai check gave no report")
-    shown = processes.exec_line(kernel.shown) if kernel.shown else name_of(next(iter(functions.values())))
     return Report(load(files, {shlex.quote(line): shlex.quote(shown), line: shown}))
 
 
 def _said(text: str) -> str:
     """Returns what the program said, without its name and the pointer to its help."""
     lines = [line for line in text.strip().splitlines() if not line.startswith("see 'tokitai")]
-    begin = next((i for i, line in enumerate(lines) if line.startswith(NAME)), 0)  # progress comes before
+    begin = next((i for i, line in enumerate(lines) if line.startswith(NAME)), 0)  # notes come before
     return "\n".join(lines[begin:]).replace(NAME, "", 1)
 
 
 def _flags(s: Mapping[str, Any]) -> List[str]:
     flags: List[str] = []
-    for flag, values in (("--dtype", _texts(s["dtypes"])), ("--declare", _texts(s["declare"])), ("--waive", _texts(s["waive"])), ("--shape", _shapes(s["shapes"]))):
+    for flag, values in (("--dtype", _texts(s["dtypes"])), ("--declare", _texts(s["declare"])), ("--waive", _texts(s["waive"]))):
         for value in values:
             flags += [flag, value]
+    for value in _shapes(s["shapes"]):
+        flags += ["--shapes" if re.search("[%<>!]|==", value) else "--shape", value]
     for name in ("level", "promise", "profile", "seed", "case", "html"):
         if s[name] is not None:
             flags += [f"--{name}", str(s[name])]

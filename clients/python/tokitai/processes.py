@@ -21,6 +21,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 from . import hosting, loading
 from .calling import Absent, Wrong
 from .children import FAULTS, Children, tell
+from .progress import PAUSE_SECONDS, SILENT, Progress
 
 FRESH, FORK, HERE = "fresh", "fork", "here"
 WAYS = (FRESH, FORK, HERE)
@@ -90,13 +91,22 @@ class Finished(NamedTuple):
     stderr: str
 
 
-def run(command: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None], environment: Optional[Mapping[str, str]] = None) -> Finished:
+def run(command: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None], environment: Optional[Mapping[str, str]] = None, progress: Progress = SILENT) -> Finished:
     """Runs the program. meanwhile serves what it asks this process for, until its argument returns true."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+
+        def is_over() -> bool:
+            progress.look()
+            return process.poll() is not None
+
         try:
-            meanwhile(lambda: process.poll() is not None)
-            process.wait()
+            meanwhile(is_over)
+            while not is_over():
+                try:
+                    process.wait(PAUSE_SECONDS if progress.file else None)
+                except subprocess.TimeoutExpired:
+                    pass
         except BaseException:
             process.terminate()
             try:

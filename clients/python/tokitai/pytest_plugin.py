@@ -1,19 +1,59 @@
 """The pytest plugin: functions that @tokitai.kernel marks become tests, one for each format and tier.
 
-A kernel is checked once per format, when the first of its tests runs; the tests then say what each tier found."""
+A kernel is checked once per format, when the first of its tests runs; the tests then say what each tier found. Unless it
+is told otherwise, it is checked at level smoke with a fixed seed, so that a suite takes seconds and repeats itself; cases that
+failed before run first. With any other test that fails, the reports that are not accepted are shown whole: pytest itself
+shortens the report in assert report.accepted, report."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional
 
 import pytest
 
 from . import checking, forms
-from .report import ACCEPTED, REJECTED, Report, Tier
+from . import report as reports
+from .report import ACCEPTED, Report
 from .testing import ATTRIBUTE, Asked
 
 TIERS = ("structure", "bits", "set", "grid", "statistics", "relations", "invariance")
 VERDICT = "verdict"
+DEFAULTS = {"level": "smoke", "seed": 1, "remember": True}
+MOST_SHOWN = 3  # reports with one failing test
+
+_made: List[Report] = []  # in the test that runs
+
+
+def pytest_configure(config: Any) -> None:
+    reports.watchers.append(_note)
+
+
+def pytest_unconfigure(config: Any) -> None:
+    if _note in reports.watchers:
+        reports.watchers.remove(_note)
+
+
+def _note(report: Report) -> None:
+    _made.append(report)
+
+
+def pytest_runtest_logstart(nodeid: str, location: Any) -> None:
+    _made.clear()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
+    outcome = yield
+    if call.excinfo is None or not call.excinfo.errisinstance(AssertionError) or isinstance(item, TierTest):
+        return
+    found: Dict[int, Report] = {}
+    for frame in call.excinfo.traceback:
+        found.update((id(value), value) for value in frame.frame.f_locals.values() if isinstance(value, Report))
+    found.update((id(report), report) for report in _made)
+    wrong = [report for report in found.values() if report.verdict != ACCEPTED]
+    shown = outcome.get_result()
+    for report in wrong[-MOST_SHOWN:]:
+        shown.sections.append((f"tokitai: {report.verdict}", str(report)))
 
 
 def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> Any:
@@ -41,7 +81,7 @@ class KernelTests(pytest.Collector):
         if dtype not in self._reports:
             check = checking.check_autograd if self.asked.autograd else checking.check
             try:
-                self._reports[dtype] = check(self.function, self.asked.op, dtypes=[dtype] if dtype else None, **self.asked.options)
+                self._reports[dtype] = check(self.function, self.asked.op, dtypes=[dtype] if dtype else None, **{**DEFAULTS, **self.asked.options})
             except Exception as error:  # every tier fails with it
                 self._reports[dtype] = error
         found = self._reports[dtype]

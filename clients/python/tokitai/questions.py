@@ -60,7 +60,7 @@ def _doubles(kind: arrays.Kind, values: Any, shape: Sequence[int]) -> Any:
     return made.reshape(tuple(shape))
 
 
-def judge(client: Client, op: Any, inputs: Any, outputs: Any, params: Mapping[str, float], terms: Mapping[str, Any]) -> Report:
+def compare(client: Client, op: Any, inputs: Any, outputs: Any, params: Mapping[str, float], terms: Mapping[str, Any]) -> Report:
     form = forms.only_form(client, forms.source_of(op))
     given = arrays.tensors_of(_by_name(form, inputs, forms.inputs_of(form), "input"), form)[0]
     named = _by_name(form, outputs, forms.outputs_of(form), "output")

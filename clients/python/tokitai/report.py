@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
 UNFINISHED = "unfinished"  # no fault, but a budget was too short
-WORDS = 92  # characters of a line before it is shortened
 INPUTS_SHOWN = 6
+GIVEN = "call"  # the case of outputs that are given
+
+
+watchers: List[Callable[["Report"], None]] = []  # are called with every report that check, check_autograd or compare returns
 
 
 class Tier(NamedTuple):
@@ -66,6 +69,12 @@ class Report:
         whole.call, whole.is_repeatable = worst.call, worst.is_repeatable
         return whole
 
+    def told(self) -> "Report":
+        """Calls the watchers, and returns the report."""
+        for watcher in watchers:
+            watcher(self)
+        return self
+
     @property
     def verdict(self) -> str:
         verdicts = {r["verdict"] for r in self.results}
@@ -93,7 +102,12 @@ class Report:
     @property
     def counterexample(self) -> Optional[Counterexample]:
         """The smallest failing case of the first format that failed, or None."""
-        return next((c for c in map(_counterexample, self.results) if c is not None), None)
+        return next(iter(self.counterexamples), None)
+
+    @property
+    def counterexamples(self) -> List[Counterexample]:
+        """The smallest failing cases, one of each format that failed."""
+        return [c for c in map(_counterexample, self.results) if c is not None]
 
     @property
     def seed(self) -> Optional[int]:
@@ -114,7 +128,16 @@ class Report:
         return ""
 
     def __repr__(self) -> str:
-        return f"<Report: {self.verdict}, {', '.join(dict.fromkeys(r['op'] + ' ' + r['dtype'] for r in self.results))}>"
+        text = f"{self.verdict}, {', '.join(dict.fromkeys(r['op'] + ' ' + r['dtype'] for r in self.results))}"
+        c = self.counterexample
+        if c is not None:
+            text += f": {c.place + ' of ' if c.place else ''}{c.case}"
+            text += f" is {c.got}, want {c.want}" if c.got or c.want else ""
+        return f"<Report: {text}>"
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """Shows the whole report where a notebook shows the value of a cell."""
+        printer.text(str(self))
 
     def __str__(self) -> str:
         operations = ", ".join(dict.fromkeys(r["op"] for r in self.results))
@@ -156,7 +179,7 @@ def _number(text: str) -> Optional[float]:
 
 
 def _line(r: Mapping[str, Any]) -> str:
-    text = f"  {r['dtype']:<5} {r['verdict']:<12} {r['op']:<24} {r['cases']:>6} cases  {_short(r['elements']):>7} outputs  {r['mismatches']} wrong"
+    text = f"  {r['dtype']:<5} {r['verdict']:<12} {r['op']:<24} {r['cases']:>6} {'case ' if r['cases'] == 1 else 'cases'}  {_short(r['elements']):>7} outputs  {r['mismatches']} wrong"
     if r.get("worst_error_ulp") is not None and r["verdict"] == ACCEPTED:
         text += f"  error at most {r['worst_error_ulp']:.3g} ulp"
     if r.get("left_out"):
@@ -174,7 +197,8 @@ def _short(count: int) -> str:
 
 
 def _example_lines(c: Counterexample) -> List[str]:
-    lines = [f"smallest failing case: {c.op} {c.dtype}, {c.case}, in tier {c.tier}"]
+    what = "wrong" if c.case == GIVEN else "smallest failing case"
+    lines = [f"{what}: {c.op} {c.dtype}, {c.case + ', ' if c.case != GIVEN else ''}in tier {c.tier}"]
     message = c.message.splitlines()
     lines += ["  " + line for line in message[:6]]
     if c.got or c.want:

@@ -19,9 +19,9 @@ class Asked:
 
 def kernel(op: Any, *, dtypes: Optional[Sequence[str]] = None, autograd: bool = False, **options: Any) -> Callable[[Callable], Callable]:
     """Marks a function in a test file as a kernel of an operation. pytest then has one test for each format and tier; options
-    are those of check, or of check_autograd with autograd=True.
+    are those of check, or of check_autograd with autograd=True; level is smoke and seed 1 unless they are given.
 
-        @tokitai.kernel("softmax.forward", dtypes=["f32", "bf16"], level="smoke")
+        @tokitai.kernel("softmax.forward", dtypes=["f32", "bf16"])
         def softmax(x):
             return torch.softmax(x, -1)
     """
