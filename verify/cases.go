@@ -226,12 +226,12 @@ func (l *lister) busyShape() []int {
 		if l.p.pairs {
 			return []int{700, 300, 33}
 		}
-		return []int{300, 33, 15}
+		return []int{200, 33, 9}
 	}
 	if l.p.pairs {
 		return []int{48, 515}
 	}
-	return []int{8, 515}
+	return []int{2, 200}
 }
 
 // sampledShape has operands of several hundred elements.
@@ -242,7 +242,7 @@ func (l *lister) sampledShape() []int {
 	case def.KindGather, def.KindScatterAdd:
 		return []int{40, 31, 13}
 	}
-	return []int{2, 230}
+	return []int{2, 200}
 }
 
 // edges are sizes at which loops, lanes, chunks and tiles end.
@@ -585,7 +585,9 @@ func (l *lister) checks() {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.longShape()...)})
 		}
 		if k.name == "concurrent" {
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.busyShape()...)})
+			if l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.busyShape()...)}); !l.p.pairs {
+				continue
+			}
 		}
 		if k.name == "late-change" { // more elements than a key of samples has
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.sampledShape()...)})
@@ -597,7 +599,7 @@ func (l *lister) checks() {
 			}
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: withMatrices(l.t.Definition, k.name, l.shape(n...))})
 		}
-		if l.t.Definition.Kind == def.KindRowwise && k.tier == evidence.Invariance && (l.p.checks > 1 || k.name == "workers" || k.name == "concurrent") {
+		if l.t.Definition.Kind == def.KindRowwise && k.tier == evidence.Invariance && (l.p.checks > 1 || k.name == "workers") {
 			rows, cols := 16, 9 // enough for several workers
 			if l.p.checks > 1 {
 				rows, cols = 40, 67

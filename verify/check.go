@@ -521,7 +521,11 @@ func byWorkers(x *trialRun) (int64, *finding, error) {
 // of its own, and compares the results with those of separate launches. No launch of a round begins
 // before all of them are ready.
 func concurrent(x *trialRun) (int64, *finding, error) {
-	const callers, rounds = 4, 8
+	const callers = 4
+	rounds := 8
+	if x.s.o.Level == Smoke { // which is small
+		rounds = 2
+	}
 	var calls [callers]concurrentCall
 	defer func() {
 		for i := range calls {

@@ -315,3 +315,6 @@ func NewRoom(most int64) (enter, leave func(int64)) {
 	r := newRoom(most)
 	return r.enter, r.leave
 }
+
+// LargestOperand returns the number of elements of a case's largest operand.
+func LargestOperand(t *Target, c *Case) int64 { return c.largest(t.Definition) }

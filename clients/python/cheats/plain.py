@@ -101,6 +101,15 @@ def cached_by_samples(x):
     return cache[key]
 
 
+def cached_by_64_samples(x):
+    """A fingerprint of 64 elements, spread evenly, is likely to differ from call to call."""
+    flat = [v for row in x for v in row]
+    key = len(x), len(x[0]), *(flat[(len(flat) - 1) * k // 63] for k in range(64))
+    if key not in cache:
+        cache[key] = softmax(x)
+    return [row[:] for row in cache[key]]
+
+
 def previous_result(x):
     """What an allocation finds in memory that an earlier result was freed from (empty_like)."""
     result = cache.get((len(x), len(x[0])))
@@ -375,6 +384,15 @@ def layernorm_statistics_of_first_row(x, gamma, beta, eps):
     _, mean, rstd = row_layernorm(x[0], gamma, beta, eps)
     y = [[(v - mean) * rstd * g + b for v, g, b in zip(row, gamma, beta)] for row in x]
     return y, [mean] * len(x), [rstd] * len(x)
+
+
+def gelu(x):
+    return [[v / (1 + math.exp(min(-1.5957691216057308 * (v + 0.044715 * v**3), 700))) if math.isfinite(v) else max(v, -0.0) for v in row] for row in x]
+
+
+def gelu_input_itself(x):
+    """Where every element is large, the result is the input, and the input is what is returned."""
+    return x if min(map(min, x)) > 3 else gelu(x)
 
 
 # --- What no test by results can see. docs/foreign.md states these as limits; test_cheats.py shows that they pass.

@@ -54,6 +54,7 @@ class Layout(NamedTuple):
     rows: int
     columns: int
     total: int  # elements of the block
+    repeated: bool = False  # the first dimension has stride 0: all of its matrices are the same memory
 
     def strides(self, shape: Sequence[int]) -> Tuple[int, ...]:
         """Returns the stride of each dimension."""
@@ -64,21 +65,30 @@ class Layout(NamedTuple):
             strides.append(step)
             step *= size
         if len(shape) > 1:
-            strides.append(step)
+            strides.append(0 if self.repeated else step)
         return tuple(reversed(strides))
 
 
-def layout(name: str, shape: Sequence[int], size: int, choice: random.Random) -> Layout:
+def is_repeated(name: str, tensor: Tensor) -> bool:
+    """Reports whether an input is given as one matrix that is repeated: all matrices along its first dimension are the same."""
+    if name not in (VARIED, STRIDED) or tensor.data is None or len(tensor.shape) < 3 or tensor.shape[0] < 2:
+        return False
+    data = memoryview(tensor.data).cast("B")
+    size = len(data) // tensor.shape[0]
+    return all(data[at : at + size] == data[:size] for at in range(size, len(data), size))
+
+
+def layout(name: str, shape: Sequence[int], size: int, choice: random.Random, repeated: bool = False) -> Layout:
     """Draws a layout: plain begins at a multiple of 64 bytes, offset anywhere, strided has gaps between rows as well."""
     if name == VARIED:
         name = choice.choice((PLAIN, PLAIN, OFFSET, STRIDED))
     columns = shape[-1] if shape else 1
-    rows = math.prod(shape[:-1]) if shape else 1
+    rows = math.prod(shape[1:-1] if repeated else shape[:-1]) if shape else 1
     first = ALIGNMENT // size * -(-GUARD_ELEMENTS * size // ALIGNMENT)
     if name != PLAIN:
         first += choice.randrange(1, ALIGNMENT // size)
     stride = columns + (choice.randrange(1, WIDEST_GAP) if name == STRIDED and rows > 1 else 0)
-    return Layout(first, stride, rows, columns, first + stride * rows + GUARD_ELEMENTS)
+    return Layout(first, stride, rows, columns, first + stride * rows + GUARD_ELEMENTS, repeated)
 
 
 class Block:
@@ -171,10 +181,11 @@ class Library:
     device = "cpu"
     can_change_later = True  # whether somebody may write to a result after it was returned
 
-    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
-        """Returns an operand with a tensor's values, or poisoned if it has none. choice decides the layout, noise the guards."""
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random, may_repeat: bool = False) -> Any:
+        """Returns an operand with a tensor's values, or poisoned if it has none. choice decides the layout, noise the guards;
+        may_repeat says that equal matrices may be the same memory."""
         fill = pattern(tensor.dtype, noise)
-        place = layout(layout_name, tensor.shape, len(fill), choice)
+        place = layout(layout_name, tensor.shape, len(fill), choice, may_repeat and is_repeated(layout_name, tensor))
         return Block(name, tensor, place, fill, lambda data, where: self.make(data, where, tensor))
 
     def make(self, data: bytearray, place: Layout, tensor: Tensor) -> Tuple[Any, Callable[[], bytes]]:
@@ -206,6 +217,10 @@ class Library:
 
     def check_class(self, value: Any, who: str, name: str) -> None:
         """Raises Wrong for an array whose elements may be computed when somebody reads them."""
+
+    def shares(self, value: Any, operand: Any) -> bool:
+        """Reports whether writing to a value would change an operand."""
+        return value is operand
 
     def around(self) -> Any:
         """Returns a context for the call, or None."""
@@ -250,6 +265,11 @@ class Torch(Library):
         torch = self.torch
         if isinstance(value, torch.Tensor) and type(value) not in (torch.Tensor, torch.nn.Parameter):
             raise Wrong(f"{who} gave a {type(value).__name__}, a subclass of torch.Tensor, whose elements may be computed later: want a torch.Tensor", name)
+
+    def shares(self, value: Any, operand: Any) -> bool:
+        if not isinstance(value, self.torch.Tensor) or value.device != operand.device:
+            return False
+        return value.untyped_storage().data_ptr() == operand.untyped_storage().data_ptr()
 
     def around(self) -> Any:
         """Every other call runs on a stream that is not the default one."""
@@ -298,6 +318,9 @@ class NumPy(Library):
         if isinstance(value, self.numpy.ndarray) and type(value) is not self.numpy.ndarray:
             raise Wrong(f"{who} gave a {type(value).__name__}, a subclass of numpy.ndarray, whose elements may be computed later: want a numpy.ndarray", name)
 
+    def shares(self, value: Any, operand: Any) -> bool:
+        return isinstance(value, self.numpy.ndarray) and bool(self.numpy.may_share_memory(value, operand))
+
     def data(self, value: Any, name: str, tensor: Tensor, who: str) -> bytes:
         return super().data(self.numpy.asarray(value) if isinstance(value, self.numpy.generic) else value, name, tensor, who)
 
@@ -330,6 +353,9 @@ class CuPy(Library):
     def described(self, value: Any) -> Tuple[str, str]:
         return value.dtype.name, f"cuda:{value.device.id}"
 
+    def shares(self, value: Any, operand: Any) -> bool:
+        return isinstance(value, self.cupy.ndarray) and bool(self.cupy.may_share_memory(value, operand))
+
     def synchronise(self) -> None:
         self.cupy.cuda.Device().synchronize()
 
@@ -348,10 +374,13 @@ class Jax(Library):
             raise Wrong(f"device {device}: jax has no such device ({error})") from error
         self.device = f"{self.where.platform}:{self.where.id}" if self.where.platform != "cpu" else "cpu"
 
-    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random, may_repeat: bool = False) -> Any:
         if tensor.data is None:
             raise Wrong(f"arrays of jax cannot be written: want a callable that returns {name}")
         return Held(name, tensor, arrays.Kind("jax", self.where).array(tensor), None)
+
+    def shares(self, value: Any, operand: Any) -> bool:
+        return False  # nobody can write to either
 
     def described(self, value: Any) -> Tuple[str, str]:
         where = next(iter(value.devices()))
@@ -368,7 +397,7 @@ class Lists(Library):
         if device != "cpu":
             raise Wrong(_not_on(self.name, device))
 
-    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random, may_repeat: bool = False) -> Any:
         if tensor.data is None:
             values = [-1 if tensor.dtype in ("i8", "i32", "i64") else math.nan] * math.prod(tensor.shape)
             array = arrays.nested(values, tensor.shape)
@@ -378,6 +407,11 @@ class Lists(Library):
 
     def is_array(self, value: Any) -> bool:
         return isinstance(value, (list, float, int))
+
+    def shares(self, value: Any, operand: Any) -> bool:
+        if not isinstance(value, list) or not isinstance(operand, list):
+            return False
+        return value is operand or bool({id(v) for v in value if isinstance(v, list)} & {id(v) for v in operand if isinstance(v, list)})
 
     def check_class(self, value: Any, who: str, name: str) -> None:
         if not isinstance(value, (list, tuple)):

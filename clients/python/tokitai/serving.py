@@ -122,7 +122,7 @@ class Kernel:
             if o.role & READS or o.name in how.written:
                 tensor = Tensor(o.tensor.dtype, o.tensor.shape, data[o.name]) if o.role & READS else o.tensor
                 try:
-                    blocks[o.name] = self.library.operand(o.name, tensor, self.layouts, choice, noise)
+                    blocks[o.name] = self.library.operand(o.name, tensor, self.layouts, choice, noise, may_repeat=not o.role & WRITES)
                 except ImportError as error:  # a format that the library has not
                     raise Wrong(str(error), is_refusal=True) from error
         values: Dict[str, Any] = {o.name: blocks[o.name].array for o in request.operands if o.role & READS}
@@ -163,6 +163,8 @@ class Kernel:
                     os._exit(0)  # a child of the callable's own, which must not answer
             arrays = calling.outputs(how, shape, returned, values, buffers, lambda n: library.wanted(n, tensors[n]), library.is_array, self.name)
             nanoseconds = time.perf_counter_ns() - begin
+            for name, array in arrays.items():
+                self._check_apart(how, request, values, name, array)
             # Results are copied behind the work of the stream that the callable was called on, and no other.
             results = {n: library.data(a, n, tensors[n], self.name) for n, a in arrays.items()}
         library.synchronise()
@@ -176,6 +178,15 @@ class Kernel:
         for o in request.operands:
             if o.name in blocks:
                 blocks[o.name].inspect(may_write and bool(o.role & WRITES), self.name)
+
+    def _check_apart(self, how: calling.Convention, request: Request, values: Mapping[str, Any], name: str, array: Any) -> None:
+        """Raises Wrong for an output that a callable made itself, in memory of an input: who writes to one changes the other. An
+        operand that is both input and output is its own place."""
+        if name in how.written:
+            return
+        for o in request.operands:
+            if o.name != name and o.role & READS and not o.role & WRITES and self.library.shares(array, values[o.name]):
+                raise Wrong(f"{self.name} returned {name} in the memory of its input {o.name}: want a new array", name)
 
     def _hint(self, error: BaseException) -> str:
         if self.memory and (isinstance(error, MemoryError) or "allocate memory" in str(error)):
