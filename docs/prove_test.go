@@ -27,7 +27,7 @@ func TestProve(t *testing.T) {
 		{name: "a proof", file: "Chain.v", old: "now rewrite fold_left_app. Qed.", new: "reflexivity. Qed.", want: "proofs/Chain.v does not hold"},
 		{name: "a constant", file: "Exact.v", old: "Z.abs (exact - f) < 2 ^ 63 -> w mod 2 ^ 64", new: "Z.abs (exact - f) < 2 ^ 64 -> w mod 2 ^ 64", want: "proofs/Exact.v does not hold"},
 		{name: "no proof", file: "Chain.v", old: "Qed.", new: "Admitted.", want: "these lines leave something unproved"},
-		{name: "an axiom", file: "Chain.v", old: "End Chain.", new: "End Chain.\nVariable magic : False.\nTheorem easy : 1 = 2.\nProof. destruct magic. Qed.", want: "easy assumes Chain.magic, which proofs/axioms.txt does not allow"},
+		{name: "an axiom", file: "Chain.v", old: "End Chain.", new: "End Chain.\nVariable magic : False.\nTheorem easy : 1 = 2.\nProof. destruct magic. Qed.", want: "easy assumes Tokitai.Chain.magic, which proofs/axioms.txt does not allow"},
 		{name: "no time", limit: "0.01", want: "proofs/Chain.v: the prover is out of time after 0.01 s"},
 	} {
 		if i >= testlevel.Pick(2, 10) {

@@ -1,7 +1,8 @@
 (** * The error of a step of AdamW
 
     Every operation of the definition adamw.step rounds to binary32; what depends on the step alone is computed
-    before, and is exact here.
+    before, and is exact here. The theorems are about the model that operations/adamw_step.v has from the definition's
+    nodes; Models.v shows that the other definitions have the same.
 
     Speaks of: adamw.step bc8bcd889567dea618625e29989dae92e3967e7942574b863f00cbeedd23a5be, adamw.step.master
     f17b7e6a2d0044b19279a1ccda672439f52959f73a75d570e6d730c5aff03ab0, adamw.step.stochastic
@@ -9,7 +10,8 @@
 
 From Coq Require Import Reals Lra Psatz ZArith.
 From Flocq Require Import Core.
-From Tokitai Require Import Sum Binary32 Gemm.
+From Tokitai Require Import Sum Binary32 Gemm Models.
+From Tokitai Require operations.adamw_step.
 Local Open Scope R_scope.
 
 (** ** The definition, rounded and exact *)
@@ -71,10 +73,11 @@ Qed.
 
     Rests on it: op/adamw.stepBounds; op/adamw.adamwStep.momentError. *)
 Theorem adamw_m_error : forall beta1 rest1 m g,
-  Rabs (new_m32 beta1 rest1 m g - new_m beta1 rest1 m g) <=
+  Rabs (adamw_step.out_m round32 beta1 rest1 m g - adamw_step.exact_m beta1 rest1 m g) <=
   21 / 10 * u * (Rabs (beta1 * m) + Rabs (rest1 * g)) + 4 * eta.
 Proof.
-  intros. unfold new_m32, new_m. pose proof u_pos. pose proof u_small. pose proof eta_pos.
+  intros. rewrite adamw_m_form. change (adamw_step.exact_m beta1 rest1 m g) with (beta1 * m + rest1 * g).
+  change (first_moment round32 beta1 rest1 m g) with (add32 (round32 (beta1 * m)) (round32 (rest1 * g))). pose proof u_pos. pose proof u_small. pose proof eta_pos.
   pose proof (sums_of_two _ _ _ _ _ _ (round_within (beta1 * m)) (round_within (rest1 * g))) as S.
   eapply Rle_trans; [apply (add_from _ _ _ _ (round32_binary32 _) (round32_binary32 _) S)|].
   pose proof (Rabs_triang (beta1 * m) (rest1 * g)).
@@ -91,10 +94,11 @@ Qed.
 
     Rests on it: op/adamw.stepBounds. *)
 Theorem adamw_v_error : forall beta2 rest2 v g,
-  Rabs (new_v32 beta2 rest2 v g - new_v beta2 rest2 v g) <=
+  Rabs (adamw_step.out_v round32 beta2 rest2 v g - adamw_step.exact_v beta2 rest2 v g) <=
   31 / 10 * u * (Rabs (beta2 * v) + Rabs (rest2 * g * g)) + (2 + Rabs g) * (2 * eta).
 Proof.
-  intros. unfold new_v32, new_v. pose proof u_pos. pose proof u_small. pose proof eta_pos.
+  intros. rewrite adamw_v_form. change (adamw_step.exact_v beta2 rest2 v g) with (beta2 * v + rest2 * g * g).
+  change (second_moment round32 beta2 rest2 v g) with (add32 (round32 (beta2 * v)) (round32 (round32 (rest2 * g) * g))). pose proof u_pos. pose proof u_small. pose proof eta_pos.
   pose proof (Rabs_pos g) as G.
   assert (A : Rabs (round32 (rest2 * g) * g - rest2 * g * g) <= u * Rabs (rest2 * g * g) + eta * Rabs g).
   { replace (round32 (rest2 * g) * g - rest2 * g * g) with ((round32 (rest2 * g) - rest2 * g) * g) by ring.
@@ -315,20 +319,24 @@ End Weight.
 
     Rests on it: op/adamw.stepBounds. *)
 Theorem adamw_weight_error : forall w m v g beta1 rest1 beta2 rest2 step i eps decay,
-  let m' := new_m beta1 rest1 m g in
-  let d := divisor (new_v beta2 rest2 v g) i eps in
-  let w' := new_w w m' d step decay in
+  let m' := adamw_step.exact_m beta1 rest1 m g in
+  let d := adamw_step.d (fun z => z) beta2 rest2 i eps v g in
+  let w' := adamw_step.exact_weight beta1 rest1 beta2 rest2 step i eps decay w m v g in
   let bound_m := 21 / 10 * u * (Rabs (beta1 * m) + Rabs (rest1 * g)) + 4 * eta in
   let q := step * (m' / d) in
   let delta := (i * sqrt ((2 + Rabs g) * (2 * eta)) + 2 * eta) / d in
   binary32 w -> binary32 eps ->
   0 <= beta2 -> 0 <= rest2 -> 0 <= v -> 0 <= i -> 0 <= eps -> 0 <= step -> 0 < d -> delta <= / 2 ->
-  Rabs (new_w32 w (new_m32 beta1 rest1 m g) (divisor32 (new_v32 beta2 rest2 v g) i eps) step decay - w') <=
+  Rabs (adamw_step.out_weight round32 beta1 rest1 beta2 rest2 step i eps decay w m v g - w') <=
   1001 / 1000 * (step * bound_m / d + Rabs q * (76 / 10 * u + delta)) / (1 - delta) +
   21 / 10 * u * Rabs (decay * w) + 11 / 10 * u * Rabs w' + (1 + step) * (4 * eta).
 Proof.
   intros w m v g beta1 rest1 beta2 rest2 step i eps decay m' d w' bound_m q delta
     Fw Fe B2 R2 HV HI HE HS HD HDl.
+  rewrite adamw_weight_form.
+  change (Rabs (new_w32 w (new_m32 beta1 rest1 m g) (divisor32 (new_v32 beta2 rest2 v g) i eps) step decay - new_w w m' d step decay) <=
+    1001 / 1000 * (step * bound_m / d + Rabs q * (76 / 10 * u + delta)) / (1 - delta) +
+    21 / 10 * u * Rabs (decay * w) + 11 / 10 * u * Rabs (new_w w m' d step decay) + (1 + step) * (4 * eta)).
   pose proof u_pos as UP. pose proof eta_pos as NP. pose proof (Rabs_pos g) as PG.
   assert (P1 : 0 <= beta2 * v) by (apply Rmult_le_pos; lra).
   assert (P2 : 0 <= rest2 * g * g) by (rewrite Rmult_assoc; apply Rmult_le_pos; [lra|apply Rle_0_sqr]).
@@ -341,8 +349,9 @@ Proof.
       apply Rmult_le_pos; [|lra]. unfold round32, nearest. rewrite <- round_NE_opp.
       apply (round32_nonneg (- (rest2 * g))). rewrite Ropp_mult_distr_r. apply Rmult_le_pos; lra. }
   pose proof (adamw_v_error beta2 rest2 v g) as EV. rewrite (Rabs_pos_eq _ P1), (Rabs_pos_eq _ P2) in EV.
-  fold (new_v beta2 rest2 v g) in EV.
-  pose proof (divisor_error _ _ (Rabs g) i eps PV Pv PG HI HE Fe EV) as ED. fold d in ED.
+  change (Rabs (new_v32 beta2 rest2 v g - new_v beta2 rest2 v g) <=
+    31 / 10 * u * new_v beta2 rest2 v g + (2 + Rabs g) * (2 * eta)) in EV.
+  pose proof (divisor_error _ _ (Rabs g) i eps PV Pv PG HI HE Fe EV) as ED. change (divisor (new_v beta2 rest2 v g) i eps) with d in ED.
   assert (D0 : 0 <= delta).
   { unfold delta. apply Rmult_le_pos; [|apply Rlt_le, Rinv_0_lt_compat; lra].
     apply Rplus_le_le_0_compat; [apply Rmult_le_pos; [lra|apply sqrt_pos]|lra]. }

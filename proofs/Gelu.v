@@ -3,18 +3,15 @@
     The definition gelu.forward is x·s(t(x)), where s is the logistic function and t(x) = 2·sqrt(2/pi)·(x + 0.044715·x^3),
     computed as e = exp(-t(a)), r = 1/(1+e), a = min(|x|, 11): the result is x·r for x >= 0 and -a·e·r for x < 0. Every
     step rounds to binary32; the exponential is within one unit in the last place, the reciprocal within three
-    quarters of one. *)
+    quarters of one. The theorem is about the model that operations/gelu_forward.v has from the definition's nodes. *)
 
 From Coq Require Import Reals Lra Psatz ZArith.
 From Flocq Require Import Core.
-From Tokitai Require Import Sum Binary32 Gemm Entropy Adamw.
+From Tokitai Require Import Sum Binary32 Gemm Entropy Adamw Models.
+From Tokitai Require operations.gelu_forward.
 Local Open Scope R_scope.
 
 (** ** The definition, exact and rounded *)
-
-Definition slope : R := 2 * sqrt (2 / PI).
-Definition cubic : R := slope * (44715 / 1000000).
-Definition held (x : R) : R := Rmin (Rabs x) 11.
 
 Definition t_of (a : R) : R := a * (cubic * (a * a) + slope).
 Definition gelu (x : R) : R :=
@@ -364,11 +361,14 @@ End Result.
 
     Rests on it: op/gelu.forwardBounds. *)
 Theorem gelu_forward_error : forall (exp32 recip32 : R -> R) (x : R),
+  let y32 := gelu_forward.out_y round32 exp32 recip32 x in let y := gelu_forward.exact_y x in
   exp_within_one_ulp exp32 -> recip_within_three_quarters recip32 ->
-  (0 <= x -> Rabs (gelu32 exp32 recip32 x - gelu x) <= 6 * u * gelu x + eta) /\
-  (x < 0 -> Rabs (gelu32 exp32 recip32 x - gelu x) <= (4 * t_of (held x) + 7) * u * Rabs (gelu x) + 64 * eta).
+  (0 <= x -> Rabs (y32 - y) <= 6 * u * y + eta) /\
+  (x < 0 -> Rabs (y32 - y) <= (4 * t_of (held x) + 7) * u * Rabs y + 64 * eta).
 Proof.
-  intros exp32 recip32 x We Wr. pose proof (held_bounds x) as A.
+  intros exp32 recip32 x y32 y We Wr. unfold y32, y, gelu_forward.exact_y. rewrite !gelu_forward_form. clear y32 y.
+  change (gelu_form round32 exp32 recip32 x) with (gelu32 exp32 recip32 x). change (gelu_form (fun z => z) exp Rinv x) with (gelu x).
+  pose proof (held_bounds x) as A.
   destruct (exponential_within exp32 (held x) We A) as (T & Fe & Ee).
   unfold gelu32, gelu. cbv zeta. set (a := held x) in *. set (t := t_of a) in *. set (e := exp32 (- t32 a)) in *.
   split; intros X.

@@ -2,11 +2,12 @@
 
     The definition gelu.backward has e, r and a of gelu.forward, and h = r·a·t'(a), where t'(a) = slope + 3·cubic·a^2. The
     result is dy·(r·(1 + e·h)) for x >= 0 and dy·(r·(e - e·h)) for x < 0. Every step rounds to binary32; sums of a product
-    are FMAs. *)
+    are FMAs. The theorem is about the model that operations/gelu_backward.v has from the definition's nodes. *)
 
 From Coq Require Import Reals Lra Psatz ZArith.
 From Flocq Require Import Core.
-From Tokitai Require Import Sum Binary32 Gemm Entropy Adamw Gelu.
+From Tokitai Require Import Sum Binary32 Gemm Entropy Adamw Models Gelu.
+From Tokitai Require operations.gelu_backward.
 Local Open Scope R_scope.
 
 (** ** The definition, exact and rounded *)
@@ -213,13 +214,17 @@ End Gradient.
     Rests on it: op/gelu.backwardBounds. *)
 Theorem gelu_backward_error : forall (exp32 recip32 : R -> R) (dy x : R),
   let t := t_of (held x) in let e := exp (- t) in let r := / (1 + e) in let k := r * slope_at (held x) in
+  let dx32 := gelu_backward.out_dx round32 exp32 recip32 dy x in let dx := gelu_backward.exact_dx dy x in
   exp_within_one_ulp exp32 -> recip_within_three_quarters recip32 ->
-  (0 <= x -> Rabs (gelu_gradient32 exp32 recip32 dy x - gelu_gradient dy x) <=
+  (0 <= x -> Rabs (dx32 - dx) <=
     u * Rabs dy * r * (8 * (1 + e * k) + (4 * t + 12) * (e * k)) + (1 + Rabs dy) * (4096 * eta)) /\
-  (x < 0 -> Rabs (gelu_gradient32 exp32 recip32 dy x - gelu_gradient dy x) <=
+  (x < 0 -> Rabs (dx32 - dx) <=
     u * Rabs dy * r * e * ((4 * t + 10) * Rabs (1 - k) + 10 * k) + (1 + Rabs dy) * (4096 * eta)).
 Proof.
-  intros exp32 recip32 dy x t e r k We Wr. pose proof (held_bounds x) as A. pose proof cubic_bounds as CB.
+  intros exp32 recip32 dy x t e r k dx32 dx We Wr. unfold dx32, dx, gelu_backward.exact_dx. rewrite !gelu_backward_form. clear dx32 dx.
+  change (gelu_gradient_form round32 exp32 recip32 dy x) with (gelu_gradient32 exp32 recip32 dy x).
+  change (gelu_gradient_form (fun z => z) exp Rinv dy x) with (gelu_gradient dy x).
+  pose proof (held_bounds x) as A. pose proof cubic_bounds as CB.
   destruct (exponential_within exp32 (held x) We A) as (T & Fe & Ee). fold t in T, Ee. fold e in Ee.
   destruct (cubic_error (3 * cubic) (held x) ltac:(lra) A) as [M MB]. fold (slope_at (held x)) (slope_at32 (held x)) in M, MB.
   unfold gelu_gradient32, gelu_gradient. cbv zeta. fold t. fold e. fold r. fold k.

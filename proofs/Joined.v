@@ -1,12 +1,14 @@
 (** * Operations with the functions that they call
 
     The theorems about operations take a function within some ulps; the theorems about functions say that those of package
-    fn are. Here they meet: nothing is assumed of a function any more. *)
+    fn are. Here they meet: nothing is assumed of a function any more. The results are those of operations/computed.v, which
+    has the definitions' nodes with the functions that they call. *)
 
 From Coq Require Import Reals List Lra Lia ZArith.
 From Flocq Require Import Core.
-From Tokitai Require Import Sum Lanes Binary32 Gemm Entropy Adamw Softmax Gelu GeluGradient.
+From Tokitai Require Import Sum Lanes Binary32 Gemm Entropy Adamw Models Softmax Gelu GeluGradient.
 From Tokitai Require functions.Binary32 functions.exp_nonpositive functions.exp_bounded functions.recip_bounded.
+From Tokitai Require operations.softmax_forward operations.gelu_forward operations.gelu_backward operations.computed.
 Local Open Scope R_scope.
 
 Notation exp_nonpositive := functions.exp_nonpositive.exp_nonpositive_f32.
@@ -79,13 +81,13 @@ Qed.
     a47d37a9ca0edfaf8d2b10a767e73752ff969b9c93b56c6b7d91dd637a46b9ce
 
     Rests on it: bound.Probabilities.Error; op/softmax.forwardBounds. *)
-Theorem softmax_forward_closed : forall (L : nat) (m : R) (row : list R) (x : R),
-  let h := lane_height (length row) L in
+Theorem softmax_forward_closed : forall (L : nat) (rowmax : list R -> R) (row : list R) (x : R),
+  let h := lane_height (length row) L in let m := rowmax row in
+  let y32 := computed.softmax_forward_y rowmax (lane_sum R 0 add32 L) row x in let y := softmax_forward.exact_y rowmax row x in
   Forall binary32 row -> In m row -> (forall z, In z row -> z <= m) -> In x row ->
   (0 < L)%nat -> (Z.of_nat (length row) <= 2 ^ 22)%Z -> INR h <= 1000 ->
-  Rabs (softmax32 exp_nonpositive L m row x - softmax m row x) <=
-  (m - x + ln (INR (length row)) + INR h + 7) * u * softmax m row x + 4 * eta.
-Proof. intros L m row x h. now apply softmax_forward_error, exp_nonpositive_within. Qed.
+  Rabs (y32 - y) <= (m - x + ln (INR (length row)) + INR h + 7) * u * y + 4 * eta.
+Proof. intros L rowmax row x h m y32 y. exact (softmax_forward_error exp_nonpositive L rowmax row x exp_nonpositive_within). Qed.
 
 (** gelu.forward with the exponential and the reciprocal of package fn: the closed forms of docs/accuracy.md, before the
     result is stored.
@@ -96,9 +98,10 @@ Proof. intros L m row x h. now apply softmax_forward_error, exp_nonpositive_with
 
     Rests on it: op/gelu.forwardBounds. *)
 Theorem gelu_forward_closed : forall x : R,
-  (0 <= x -> Rabs (gelu32 exp_bounded recip_bounded x - gelu x) <= 6 * u * gelu x + eta) /\
-  (x < 0 -> Rabs (gelu32 exp_bounded recip_bounded x - gelu x) <= (4 * t_of (held x) + 7) * u * Rabs (gelu x) + 64 * eta).
-Proof. intros x. apply gelu_forward_error; [exact exp_bounded_within | exact recip_bounded_within]. Qed.
+  let y32 := computed.gelu_forward_y x in let y := gelu_forward.exact_y x in
+  (0 <= x -> Rabs (y32 - y) <= 6 * u * y + eta) /\
+  (x < 0 -> Rabs (y32 - y) <= (4 * t_of (held x) + 7) * u * Rabs y + 64 * eta).
+Proof. intros x y32 y. apply (gelu_forward_error exp_bounded recip_bounded x); [exact exp_bounded_within | exact recip_bounded_within]. Qed.
 
 (** gelu.backward with the exponential and the reciprocal of package fn: the closed forms of docs/accuracy.md, before the
     result is stored.
@@ -110,8 +113,9 @@ Proof. intros x. apply gelu_forward_error; [exact exp_bounded_within | exact rec
     Rests on it: op/gelu.backwardBounds. *)
 Theorem gelu_backward_closed : forall dy x : R,
   let t := t_of (held x) in let e := exp (- t) in let r := / (1 + e) in let k := r * slope_at (held x) in
-  (0 <= x -> Rabs (gelu_gradient32 exp_bounded recip_bounded dy x - gelu_gradient dy x) <=
+  let dx32 := computed.gelu_backward_dx dy x in let dx := gelu_backward.exact_dx dy x in
+  (0 <= x -> Rabs (dx32 - dx) <=
     u * Rabs dy * r * (8 * (1 + e * k) + (4 * t + 12) * (e * k)) + (1 + Rabs dy) * (4096 * eta)) /\
-  (x < 0 -> Rabs (gelu_gradient32 exp_bounded recip_bounded dy x - gelu_gradient dy x) <=
+  (x < 0 -> Rabs (dx32 - dx) <=
     u * Rabs dy * r * e * ((4 * t + 10) * Rabs (1 - k) + 10 * k) + (1 + Rabs dy) * (4096 * eta)).
-Proof. intros dy x. apply gelu_backward_error; [exact exp_bounded_within | exact recip_bounded_within]. Qed.
+Proof. intros dy x t e r k dx32 dx. apply (gelu_backward_error exp_bounded recip_bounded dy x); [exact exp_bounded_within | exact recip_bounded_within]. Qed.

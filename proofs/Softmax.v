@@ -2,11 +2,13 @@
 
     The definition softmax.forward subtracts the row's maximum, takes exponentials, adds them in lanes, and multiplies
     each by the reciprocal of the sum. Every step is rounded to binary32. The exponential is any function within one
-    unit in the last place. *)
+    unit in the last place. The theorem is about the model that operations/softmax_forward.v has from the definition's
+    nodes. *)
 
 From Coq Require Import Reals List Lia Lra Psatz ZArith.
 From Flocq Require Import Core.
-From Tokitai Require Import Sum Lanes Binary32 Gemm Entropy.
+From Tokitai Require Import Sum Lanes Binary32 Gemm Entropy Models.
+From Tokitai Require operations.softmax_forward.
 Import ListNotations.
 Local Open Scope R_scope.
 
@@ -331,18 +333,24 @@ Proof.
 Qed.
 End Row.
 
-(** Softmax of a row of C elements, at most 2^22 of them, whose maximum is m, is off by at most
+(** Softmax of a row of C elements, at most 2^22 of them, whose maximum is m, summed in L lanes, is off by at most
     (m - x + ln C + h + 7)·u·y + 2^-148, where h is the height of the sum, at most 1000. This is the closed form of
     docs/accuracy.md for softmax.forward, before the result is stored.
 
     Speaks of: softmax.forward 5b8ecb97e5e83a1a7f60aa9f6ec773e0bcf2fd18c2e3b1feb6d3feb46c8fba7b
 
     Rests on it: bound.Probabilities.Error; op/softmax.forwardBounds. *)
-Theorem softmax_forward_error : forall (exp32 : R -> R) (L : nat) (m : R) (row : list R) (x : R),
-  let h := lane_height (length row) L in
+Theorem softmax_forward_error : forall (exp32 : R -> R) (L : nat) (rowmax : list R -> R) (row : list R) (x : R),
+  let h := lane_height (length row) L in let m := rowmax row in
+  let y32 := softmax_forward.out_y round32 exp32 rowmax (lane_sum R 0 add32 L) row x in
+  let y := softmax_forward.exact_y rowmax row x in
   within_one_ulp exp32 ->
   Forall binary32 row -> In m row -> (forall z, In z row -> z <= m) -> In x row ->
   (0 < L)%nat -> (Z.of_nat (length row) <= 2 ^ 22)%Z -> INR h <= 1000 ->
-  Rabs (softmax32 exp32 L m row x - softmax m row x) <=
-  (m - x + ln (INR (length row)) + INR h + 7) * u * softmax m row x + 4 * eta.
-Proof. intros. now apply softmax_within. Qed.
+  Rabs (y32 - y) <= (m - x + ln (INR (length row)) + INR h + 7) * u * y + 4 * eta.
+Proof.
+  intros. unfold y32, y. rewrite softmax_forward_form, softmax_forward_exact.
+  change (softmax_form round32 exp32 (lane_sum R 0 add32 L) (rowmax row) row x) with (softmax32 exp32 L m row x).
+  change (exp (x - rowmax row) / fold_right Rplus 0 (map (fun z => exp (z - rowmax row)) row)) with (softmax m row x).
+  now apply softmax_within.
+Qed.

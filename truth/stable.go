@@ -57,8 +57,8 @@ import (
 //   - Second order: the derivatives, and the magnitudes that they are multiplied by, are the
 //     largest over enclosures of all values that the perturbed computation may have (stable_box.go).
 //     With slopes D taken over these, the differences of all nodes from their exact values satisfy
-//     Δ = DΔ + e, where e has the errors listed above. So B is a proven bound, not a linear
-//     estimate.
+//     Δ = DΔ + e, where e has the errors listed above. So B bounds every computation whose errors
+//     are these, and is no linear estimate. Coq has not checked this argument.
 //
 // An element is unknown if an intermediate value exceeds a sixteenth of the largest number, since
 // other forms may overflow there.

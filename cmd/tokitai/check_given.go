@@ -157,7 +157,7 @@ func (f *checkFlags) tellGiven(c *cobra.Command, o *op.Operation, r *evidence.Re
 	if r.Verdict == evidence.Rejected {
 		isRejected.Store(true)
 	}
-	failure := both(f.write(v, c.ErrOrStderr()), writePage(f.html, v.reports(), page.Extra{Command: commandLine(c.Context())}))
+	failure := both(f.write(v, c.ErrOrStderr()), writePage(f.html, v.reports(), page.Extra{Command: replayOf(c, results)}))
 	if !f.json && failure == nil {
 		err = both(err, f.printWritten(w))
 	}
