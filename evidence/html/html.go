@@ -55,12 +55,10 @@ func Write(w io.Writer, reports []*evidence.Report, extra Extra) error {
 	if n := len(extra.Replays); n != 0 && n != len(reports) {
 		return fmt.Errorf("evidence/html: got %d commands for %d reports, want one for each", n, len(reports))
 	}
-	printable := make([]*evidence.Report, len(reports))
-	for i, r := range reports {
+	for _, r := range reports {
 		if err := r.Check(); err != nil {
 			return err
 		}
-		printable[i] = r.Printable()
 	}
-	return page.Execute(w, newPage(printable, extra))
+	return page.Execute(w, newPage(reports, extra))
 }
