@@ -110,6 +110,9 @@ func (p *page) failure(f *Failure) {
 		{"want", code(f.Want)},
 		{"truth", code(cmp.Or(f.Truth, "not known"))},
 	}
+	for _, kind := range f.Kinds {
+		rows = append(rows, []string{"kind", escape(kind)})
+	}
 	if f.When != "" {
 		rows = append(rows, []string{"when", escape(f.When)})
 	}

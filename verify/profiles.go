@@ -104,9 +104,14 @@ func profileNote(names []string, which string) string {
 	return text
 }
 
-// admittedBy says which profiles admit the outputs of a call.
+// admittedBy says which profiles admit the outputs of a call, unless they are so many that judging
+// them again takes long.
 func (o *observed) admittedBy(ctx context.Context, out *outcome, how manner) string {
+	const most = 1 << 22 // elements of an output
 	var names []string
+	if a := o.l.array(outputOf(o.target.Definition)); a.Rows > most/a.Cols {
+		return ""
+	}
 	how.progress = nil
 	lowerings := o.target.otherProfiles()
 	for _, name := range promise.Profiles() {
