@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import itertools
+import importlib.util
 import math
 import os
 import random
@@ -584,6 +585,30 @@ class Blocks(unittest.TestCase):
     def test_strides(self) -> None:
         place = operands.Layout(0, 7, 6, 5, 99)
         self.assertEqual((place.strides((2, 3, 5)), place.strides((6, 5)), place.strides((5,)), place.strides(())), ((21, 7, 1), (7, 1), (1,), ()))
+        self.assertEqual(place._replace(repeated=True).strides((2, 3, 5)), (0, 7, 1))
+
+    def test_equal_matrices_are_repeated(self) -> None:
+        equal, other = Tensor.of("f32", [1, 2, 3, 4] * 3, (3, 2, 2)), Tensor.of("f32", range(12), (3, 2, 2))
+        self.assertTrue(operands.is_repeated(operands.VARIED, equal))
+        self.assertFalse(operands.is_repeated(operands.PLAIN, equal))
+        self.assertFalse(operands.is_repeated(operands.VARIED, other))
+        place = operands.layout(operands.STRIDED, (3, 2, 2), 4, random.Random(5), repeated=True)
+        self.assertEqual((place.rows, place.strides((3, 2, 2))), (2, (0, place.stride, 1)))
+
+    def test_outputs_in_the_memory_of_inputs(self) -> None:
+        library, x = operands.Lists(), [[1.0, 2.0], [3.0, 4.0]]
+        self.assertTrue(library.shares(x, x))
+        self.assertTrue(library.shares([x[0], [5.0, 6.0]], x))
+        self.assertFalse(library.shares([row[:] for row in x], x))
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "numpy is not installed")
+    def test_views_of_inputs(self) -> None:
+        import numpy
+
+        library, x = operands.NumPy(), numpy.ones((2, 3), numpy.float32)
+        self.assertTrue(library.shares(x.reshape(3, 2), x))
+        self.assertTrue(library.shares(x[:, 1:], x))
+        self.assertFalse(library.shares(x + 0, x))
 
 
 class Lists(unittest.TestCase):

@@ -261,8 +261,8 @@ func inputAsScratch(body func(c *Call)) Kernel {
 	})
 }
 
-// sharedScratch keeps its outputs in memory that all calls share until it has computed them once
-// more. A call alone is right.
+// sharedScratch keeps its outputs in memory that all calls share while it does something else. A
+// call alone is right.
 func sharedScratch(body func(c *Call)) Kernel {
 	return Stateful(func() func(*Call) error {
 		var mu sync.Mutex // of the slice; as a device's own memory, it is written by one instruction at a time
@@ -283,9 +283,10 @@ func sharedScratch(body func(c *Call)) Kernel {
 			for k, v := range c.Operands[i].V {
 				shared[k].Store(math.Float32bits(v))
 			}
-			first := slices.Clone(c.Operands[i].V)
-			body(c)
-			for k := range first {
+			for range 256 {
+				runtime.Gosched()
+			}
+			for k := range c.Operands[i].V {
 				c.Operands[i].V[k] = math.Float32frombits(shared[k].Load())
 			}
 		}}.Run
