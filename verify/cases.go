@@ -214,37 +214,6 @@ func (l *lister) longShape() []int {
 	return []int{2, 1030}
 }
 
-// busyShape is large enough that launches which begin together overlap.
-func (l *lister) busyShape() []int {
-	switch l.t.Definition.Kind {
-	case def.KindContraction:
-		if l.p.pairs && !l.t.Definition.HasAxes() {
-			return []int{128, 128, 128}
-		}
-		return []int{40, 40, 40}
-	case def.KindGather, def.KindScatterAdd:
-		if l.p.pairs {
-			return []int{700, 300, 33}
-		}
-		return []int{200, 33, 9}
-	}
-	if l.p.pairs {
-		return []int{48, 515}
-	}
-	return []int{2, 200}
-}
-
-// sampledShape has operands of several hundred elements.
-func (l *lister) sampledShape() []int {
-	switch l.t.Definition.Kind {
-	case def.KindContraction:
-		return []int{7, 60, 8}
-	case def.KindGather, def.KindScatterAdd:
-		return []int{40, 31, 13}
-	}
-	return []int{2, 200}
-}
-
 // edges are sizes at which loops, lanes, chunks and tiles end.
 func edges(most int) []int {
 	list := []int{45, 61, 97, 100, 251, 1000, 1600, 3000, 5000, 10007, 40009, 50257}
