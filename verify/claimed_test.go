@@ -51,7 +51,7 @@ return fma(fma(0.5, x, 1), x, 1)
 			if !slices.ContainsFunc(r.Report.NonClaims, func(s string) bool { return strings.Contains(s, test.want) }) {
 				t.Errorf("no statement has %q: %q", test.want, r.Report.NonClaims)
 			}
-			if !strings.HasPrefix(r.Replay, "tokitai verify claims.def ") {
+			if !strings.HasPrefix(r.Replay, "tokitai verify /") || !strings.Contains(r.Replay, "/claims.def --device") {
 				t.Errorf("the replay is %q", r.Replay)
 			}
 		})

@@ -133,8 +133,8 @@ func TestShrinkKeepsPlaces(t *testing.T) {
 	}
 }
 
-// TestStateful checks that the failure of a kernel that fails after ten calls, which one case alone
-// does not show, is reproduced by the whole run.
+// TestStateful checks that the failure of a kernel that fails after ten calls, which one call alone
+// does not show, is reproduced by a check that makes many, and by the whole run.
 func TestStateful(t *testing.T) {
 	l := bitwise(honest)
 	l.Compile = func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
@@ -153,11 +153,11 @@ func TestStateful(t *testing.T) {
 	if first.Failure == nil || first.Verdict != evidence.Rejected {
 		t.Fatalf("%s %s", first.Verdict, first.Reason)
 	}
-	if want := "--seed 1 --level smoke"; !strings.HasSuffix(first.Failure.Replay, want) || !strings.Contains(first.Failure.Note, "passes alone") {
-		t.Errorf("replay %q, note %q; want %s, and that it passes alone", first.Failure.Replay, first.Failure.Note, want)
+	if want := "--seed 1 --level smoke --case '" + first.Failure.Case + "'"; !strings.HasSuffix(first.Failure.Replay, want) || !strings.HasPrefix(first.Failure.Note, "the kernel keeps state: case ") {
+		t.Errorf("replay %q, note %q; want %s, and that the kernel keeps state", first.Failure.Replay, first.Failure.Note, want)
 	}
-	if alone := run(t, x, verify.Options{IsNamed: true, Seed: 1, Case: first.Failure.Case}).Report; alone.Verdict != evidence.Accepted {
-		t.Errorf("alone: %s, want accepted", alone.Verdict)
+	if alone := run(t, x, verify.Options{IsNamed: true, Seed: 1, Case: first.Failure.Case}).Report; alone.Verdict != evidence.Rejected {
+		t.Errorf("%s alone: %s, want rejected", first.Failure.Case, alone.Verdict)
 	}
 	again := run(t, x, verify.Options{IsNamed: true, Seed: 1}).Report
 	if !reflect.DeepEqual(again.Failure, first.Failure) {
