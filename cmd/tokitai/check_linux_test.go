@@ -73,7 +73,7 @@ func TestCheckLibraryErrors(t *testing.T) {
 		"--library libmine.so --symbol f":    "--library: libmine.so: no such file or directory",
 		"--library /bin/sh --symbol f":       "--library: /bin/sh: it has no f",
 		"--library libmine.so --exec ./mine": "--exec and --library are given, want one of them",
-		"--emit c":                           `--emit "c": want header`,
+		"--emit header":                      "--emit is given with something else",
 	} {
 		code, _, stderr := program(t.Context(), append([]string{"check", "softmax.forward"}, strings.Fields(args)...)...)
 		if code != exitWrongUse || !strings.Contains(stderr, want) {

@@ -15,7 +15,7 @@ func valueOf(f *pflag.Flag, dir string) string {
 	if value := map[string]string{
 		"dtype": "f32", "level": "smoke", "promise": "stable", "profile": "torch", "declare": "ftz", "waive": "softmax.forward.C4", "shape": "R=5,C=4", "case": "normal/R=3,C=257",
 		"out": dir + "/out", "html": dir + "/page.html", "batch": dir, "launch": "grid=R block=32 args=x,y,C", "in": dir + "/x.safetensors", "tensor": "x=x", "param": "policy=fast",
-		"device": "sim", "emit": "header",
+		"device": "sim", "emit": "header", "shapes": "C % 16 == 0",
 	}[f.Name]; value != "" {
 		return value
 	}

@@ -19,8 +19,7 @@ import (
 // it printed.
 func inShell(t *testing.T, line string) (code int, output string) {
 	t.Helper()
-	tool.Need(t, "sh")
-	c := exec.CommandContext(t.Context(), "sh", "-c", line)
+	c := exec.CommandContext(t.Context(), tool.Need(t, "sh"), "-c", line)
 	c.Dir = t.TempDir()
 	out, err := c.CombinedOutput()
 	if _, isExit := err.(*exec.ExitError); err != nil && !isExit {

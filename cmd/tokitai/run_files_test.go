@@ -131,8 +131,8 @@ func TestCheckpoint(t *testing.T) {
 		{"embedding.forward", map[string]string{"weight": "transformer.wte.weight", "index": "position_ids"}, ""},
 		{"softmax.forward", map[string]string{"x": "lm_head.weight"}, ""},
 	} {
-		args := []string{"run", c.op, "--in", "gpt", "--out", "got.safetensors"}
-		plain := []string{"run", c.op, "--in", "plain.safetensors", "--out", "want.safetensors"}
+		args := []string{"run", c.op, "--in", "gpt", "--out", "got.safetensors", "--replace"}
+		plain := []string{"run", c.op, "--in", "plain.safetensors", "--out", "want.safetensors", "--replace"}
 		if c.other != "" {
 			args, plain = append(args, "--in", c.other), append(plain, "--in", c.other)
 		}
@@ -165,7 +165,7 @@ func TestCheckpoint(t *testing.T) {
 			outcomes[code]++
 		}
 	}
-	if outcomes[exitOK] == 0 || outcomes[exitFailed] == 0 || len(outcomes) != 2 {
+	if outcomes[exitOK] == 0 || outcomes[exitWrongUse] == 0 || len(outcomes) != 2 {
 		t.Errorf("exit codes without one of three shards: %v", outcomes)
 	}
 }
@@ -264,7 +264,7 @@ func TestInputsOfOperations(t *testing.T) {
 		"adamw.step_all --param lr=1 --param t=1":                 "n.weight n.m n.v n.grad",
 	} {
 		operands := strings.Fields(want)
-		args := append(append([]string{"run"}, strings.Fields(line)...), "--in", "in", "--out", "out")
+		args := append(append([]string{"run"}, strings.Fields(line)...), "--in", "in", "--out", "out", "--replace")
 		entry := func(operand string) string {
 			switch operand {
 			case "label", "index":

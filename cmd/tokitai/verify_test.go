@@ -153,7 +153,7 @@ func TestVerifyRejects(t *testing.T) {
 		}
 		code, stdout, stderr = program(t.Context(), args[1:]...)
 		again := block(stdout, broken.ID()+": ")
-		for _, label := range []string{"when", "where"} { // of all cases, and of the one found first
+		for _, label := range []string{"when", "where", "kinds"} { // of all cases, and of the one found first
 			delete(shown, label)
 			delete(again, label)
 		}
@@ -410,7 +410,7 @@ func TestRunReportRejects(t *testing.T) {
 
 	args := []string{"run", "softmax.forward", "--in", "x.safetensors", "--out", "it's y.safetensors", "--report", "evidence", "--admission", "off"}
 	code, stdout, stderr := program(t.Context(), args...)
-	replay := `tokitai run softmax.forward --in x.safetensors --out 'it'\''s y.safetensors' --report evidence --admission off`
+	replay := "tokitai run softmax.forward --in " + absolute("x.safetensors") + ` --out 'it'\''s y.safetensors' --report evidence --admission off`
 	shown := block(stdout, "softmax.forward/cpu.rowwise: ")
 	if code != exitRejected || !strings.HasPrefix(stderr, "tokitai run: softmax.forward/cpu.rowwise: y[0,69] differs; the outputs in it's y.safetensors are wrong: do not use them\n") {
 		t.Errorf("exit code %d, %q", code, stderr)
