@@ -76,10 +76,10 @@ var notRun = []struct {
 	command *regexp.Regexp
 	why     string
 }{
-	{regexp.MustCompile(`…|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|COMMAND|N)( |$|\))`), "it is a pattern"},
-	{regexp.MustCompile(`--device (cuda|hip)|REQUIRE=cuda|bench launches|tokitai-gpu|my-gpu|--(cuda|hip) \S+ --entry \S+ --launch '[^']*'$`), "it needs a GPU"},
+	{regexp.MustCompile(`…|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|COMMAND|STEP\.\.\.|N)( |$|\))`), "it is a pattern"},
+	{regexp.MustCompile(`--device (cuda|hip)|REQUIRE=cuda|bench launches|--tensors|tokitai-gpu|my-gpu|--(cuda|hip) \S+ --entry \S+ --launch '[^']*'$`), "it needs a GPU"},
 	{regexp.MustCompile(`tokitai kernel`), "TestKernelDocument of cmd/tokitai runs it, and compares its output"},
-	{regexp.MustCompile(`^tokitai [a-z]+( --[a-z]+( [a-z]+)?)?$`), "it names a command"},
+	{regexp.MustCompile(`^(tokitai [a-z]+( --[a-z]+( \S+)?)?|go (test|run|vet))$|^tokitai verify mma$`), "it names a command"},
 	{regexp.MustCompile(`^go (run ./cmd/tokitai verify|test ./\.\.\.)$|^tokitai verify --level quick$`), "the first step of .ci/run runs it, or most of it"},
 	{regexp.MustCompile(`LEVEL=(full|exhaustive)|--level full`), "it takes long"},
 	{regexp.MustCompile(`bench --peers|-update\b|--update|kernelserver/benchmark|-bench |^TOKITAI_CPU=plain go test`), "it takes minutes, and writes what a test compares"},
@@ -92,7 +92,7 @@ var notRun = []struct {
 var commandExits = map[string]int{}
 
 // commandAtRoot matches commands that are run in the root of the tree, and write nothing there.
-var commandAtRoot = regexp.MustCompile(`^(go (run|test) \./|scripts/)`)
+var commandAtRoot = regexp.MustCompile(`^(go (run|test|install) \./|scripts/|\.ci/)`)
 
 // quotedWord matches a word that a shell takes as one.
 var quotedWord = regexp.MustCompile(`"[^"]*"|'[^']*'`)
@@ -123,7 +123,7 @@ func TestCommands(t *testing.T) {
 	run := func(dir, script string) (string, int) {
 		command := exec.Command(bash, "-c", script)
 		command.Dir = dir
-		command.Env = append(os.Environ(), path, "TOKITAI_LEVEL=", "TOKITAI_CPU=", "TOKITAI_CACHE="+filepath.Join(bin, "cache"))
+		command.Env = append(os.Environ(), path, "TOKITAI_LEVEL=", "TOKITAI_CPU=", "GOBIN="+bin, "TOKITAI_CACHE="+filepath.Join(bin, "cache"))
 		out, err := command.CombinedOutput()
 		if _, isExit := errors.AsType[*exec.ExitError](err); err != nil && !isExit {
 			t.Fatal(err)

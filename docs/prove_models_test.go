@@ -20,6 +20,7 @@ import (
 // TestProveModels lets Coq compute with the models in the proofs, and compares them with the code:
 // a theorem is about what runs only if its model is.
 func TestProveModels(t *testing.T) {
+	testlevel.Need(t, testlevel.Quick, "Coq computes for many seconds")
 	tool.Need(t, "coqc")
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))

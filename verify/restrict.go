@@ -93,17 +93,40 @@ const farthest = 1 << 20
 // nearest returns the next size from n on that is allowed, else the last one before it, and false if
 // there is none.
 func (list Restrictions) nearest(letter string, n int) (int, bool) {
-	for m := n; m <= n+farthest; m++ {
+	least, most := list.span(letter, max(1, n-farthest), n+farthest)
+	for m := max(n, least); m <= most; m++ {
 		if list.allows(letter, m) {
 			return m, true
 		}
 	}
-	for m := n - 1; m >= max(1, n-farthest); m-- {
+	for m := min(n-1, most); m >= least; m-- {
 		if list.allows(letter, m) {
 			return m, true
 		}
 	}
 	return 0, false
+}
+
+// span narrows a range of sizes to what the conditions without a divisor leave of it.
+func (list Restrictions) span(letter string, least, most int) (int, int) {
+	for _, r := range list {
+		if r.Letter != letter || r.Modulus > 0 {
+			continue
+		}
+		switch r.Relation {
+		case "==":
+			least, most = max(least, r.Value), min(most, r.Value)
+		case "<":
+			most = min(most, r.Value-1)
+		case "<=":
+			most = min(most, r.Value)
+		case ">":
+			least = max(least, r.Value+1)
+		case ">=":
+			least = max(least, r.Value)
+		}
+	}
+	return least, most
 }
 
 // CheckRestrictions returns an error for conditions on sizes that the definition does not have, or

@@ -88,7 +88,7 @@ func TestHelp(t *testing.T) {
 
 var peerMissing = regexp.MustCompile(`(?m)^\S+ is not measured: not installed: .*\n`)
 
-// Every example in the help runs.
+// Every example in the help runs, at level smoke the first of each command.
 func TestExamples(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache")) // not the user's, which an example clears
@@ -113,7 +113,7 @@ func TestExamples(t *testing.T) {
 	copyExample(t, "softmax.cu")
 	copyExample(t, "softmax.hip")
 	copyExample(t, "softmax.c")
-	seen := map[string]bool{}
+	seen, ran := map[string]bool{}, map[string]bool{}
 	eachCommand(func(path []string, c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {
 			line = strings.TrimSpace(line)
@@ -121,7 +121,10 @@ func TestExamples(t *testing.T) {
 				continue
 			}
 			seen[line] = true
-			t.Run(line, func(t *testing.T) { runExample(t, line) })
+			if isFirst := !ran[c.Name()]; isFirst || testlevel.Current() > testlevel.Smoke {
+				ran[c.Name()] = true
+				t.Run(line, func(t *testing.T) { runExample(t, line) })
+			}
 		}
 	})
 	if len(seen) < 10 {

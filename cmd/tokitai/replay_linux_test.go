@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/internal/testlevel"
 	"tokitai/internal/tool"
 	"tokitai/num"
 	"tokitai/tensor/npy"
@@ -106,6 +107,9 @@ func TestReplaysRun(t *testing.T) {
 		}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
+			if slices.Contains([]string{"exec-files", "cuda", "page"}, c.what) {
+				testlevel.Need(t, testlevel.Quick, "it starts or compiles kernels for seconds")
+			}
 			for _, name := range c.needs {
 				tool.Need(t, name)
 			}

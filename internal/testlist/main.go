@@ -7,16 +7,17 @@
 //
 //	level       tests that ask for the level (package testlevel). All others do the same at every
 //	            level: .ci/run, which runs all tests at level smoke, runs only these at quick.
+//	tools       tests that need a program besides Go (package tool)
 //	goroutines  tests that start goroutines, for the race detector
 //	all         all tests
 //
 // A folder may end in /..., which stands for all folders below. With -every N it is a sample:
 // every Nth test, beginning with number K modulo N.
 //
-// A test has the property if it names package testlevel, or has a go statement; or if it names a
-// package that imports testlevel outside of its tests, or a function, method, type or variable of
-// the test files in its folder that has the property, at any distance. Names are compared as text: a
-// test too many is found rather than one too few.
+// A test has the property if it names package testlevel or tool, or has a go statement; or if it
+// names a package that imports testlevel or tool outside of its tests, or a function, method, type or
+// variable of the test files in its folder that has the property, at any distance. Names are compared
+// as text: a test too many is found rather than one too few.
 package main
 
 import (
@@ -34,7 +35,8 @@ import (
 	"strings"
 )
 
-const level = "tokitai/internal/testlevel"
+// named has the package that tests of a property name.
+var named = map[string]string{"level": "tokitai/internal/testlevel", "tools": "tokitai/internal/tool"}
 
 // goroutine stands for a go statement among the names in a declaration.
 const goroutine = "go statement"
@@ -53,17 +55,17 @@ func main() {
 
 // arguments returns the arguments of go test for the folders below a root.
 func arguments(root, property string, patterns []string, every, from int) ([]string, error) {
-	if !slices.Contains([]string{"level", "goroutines", "all"}, property) {
-		return nil, fmt.Errorf("unknown property %q, want level, goroutines or all", property)
+	if !slices.Contains([]string{"level", "tools", "goroutines", "all"}, property) {
+		return nil, fmt.Errorf("unknown property %q, want level, tools, goroutines or all", property)
 	}
 	all, err := parse(root)
 	if err != nil {
 		return nil, err
 	}
-	levels := []string{level}
+	packages := []string{named[property]}
 	for folder, files := range all {
-		if slices.ContainsFunc(files, func(f file) bool { return !f.isTest && f.imports(levels[:1]) }) {
-			levels = append(levels, path.Join("tokitai", folder))
+		if slices.ContainsFunc(files, func(f file) bool { return !f.isTest && f.imports(packages[:1]) }) {
+			packages = append(packages, path.Join("tokitai", folder))
 		}
 	}
 	where := map[string][]string{} // by test
@@ -72,7 +74,7 @@ func arguments(root, property string, patterns []string, every, from int) ([]str
 		for folder, files := range all {
 			if matches(pattern, folder) {
 				isFound = true
-				for _, test := range with(property, files, levels) {
+				for _, test := range with(property, files, packages) {
 					where[test] = append(where[test], "./"+folder)
 				}
 			}
@@ -134,8 +136,8 @@ func parse(root string) (map[string][]file, error) {
 	return all, err
 }
 
-// with returns the tests of a folder that have the property. Packages in levels ask for the level.
-func with(property string, files []file, levels []string) []string {
+// with returns the tests of a folder that have the property. Whoever names one of the packages has it.
+func with(property string, files []file, packages []string) []string {
 	uses := map[string][]string{} // by the name of a declaration, the names in it
 	has := map[string]bool{goroutine: property == "goroutines"}
 	for _, f := range files {
@@ -143,7 +145,7 @@ func with(property string, files []file, levels []string) []string {
 			continue
 		}
 		for _, i := range f.Imports {
-			if p := strings.Trim(i.Path.Value, `"`); property == "level" && slices.Contains(levels, p) {
+			if p := strings.Trim(i.Path.Value, `"`); slices.Contains(packages, p) {
 				name := path.Base(p)
 				if i.Name != nil {
 					name = i.Name.Name

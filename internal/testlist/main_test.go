@@ -26,6 +26,7 @@ func TestArguments(t *testing.T) {
 		"c/c_test.go":          `package c; func TestSame(t *testing.T) {}`,
 		"d/d_test.go":          `package d; import "tokitai/internal/testlevel"; func TestMain(m *testing.M) { testlevel.Current() }; func TestAny(t *testing.T) {}`,
 		"e/testdata/x_test.go": `no Go`,
+		"f/f_test.go":          `package f; import "tokitai/internal/tool"; func TestCompiled(t *testing.T) { tool.Need(t, "gcc") }; func TestPure(t *testing.T) {}`,
 	} {
 		name = filepath.Join(root, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -41,10 +42,11 @@ func TestArguments(t *testing.T) {
 		"level ./d ./a/b ./a/b": "-run ^(TestAny|TestByHelper)$ ./a/b ./d",
 		"level ./c":             "no test in ./c has property level",
 		"goroutines ./a/...":    "-run ^(TestConcurrent|TestGroup)$ ./a",
+		"tools ./...":           "-run ^(TestCompiled)$ ./f",
 		"all ./a/b ./c":         "-run ^(TestByHelper|TestPlain|TestSame)$ ./a/b ./c",
 		"goroutines ./...":      "-run ^(TestConcurrent|TestGroup)$ ./a",
 		"all ./nowhere":         "no folder ./nowhere",
-		"slow ./a":              `unknown property "slow", want level, goroutines or all`,
+		"slow ./a":              `unknown property "slow", want level, tools, goroutines or all`,
 	} {
 		property, patterns, _ := strings.Cut(words, " ")
 		args, err := arguments(root, property, strings.Fields(patterns), 1, 0)

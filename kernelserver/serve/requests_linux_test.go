@@ -200,7 +200,7 @@ func TestEveryDefinition(t *testing.T) {
 						continue
 					}
 					want := directly(t, q, d, test)
-					for _, place := range places {
+					for _, place := range testlevel.Pick(places[calls%len(places):][:1], places) {
 						calls++
 						got := c.remotely(d, test, place, memory, handle)
 						for i := range d.Operands {
