@@ -181,7 +181,7 @@ func with(property string, files []file, packages []string) []string {
 	}
 	var tests []string
 	for name := range uses {
-		if strings.HasPrefix(name, "Test") && name != "TestMain" && (property == "all" || has[name] || has["TestMain"]) {
+		if strings.HasPrefix(name, "Test") && name != "TestMain" && (property == "all" || has[name] || property == "level" && has["TestMain"]) {
 			tests = append(tests, name)
 		}
 	}
