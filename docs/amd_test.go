@@ -151,21 +151,14 @@ func TestBundle(t *testing.T) {
 
 // TestAMD writes the table of the AMD devices that committed reports are of.
 func TestAMD(t *testing.T) {
-	folders, err := os.ReadDir("evidence")
+	folders, err := committedEvidence()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var rows strings.Builder
 	hasHardware := false
 	for _, folder := range folders {
-		if !folder.IsDir() {
-			continue
-		}
-		index, reports, err := evidence.ReadFolder(filepath.Join("evidence", folder.Name()))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		name, index, reports := folder.name, folder.index, folder.reports
 		first := reports[0]
 		if !strings.HasPrefix(first.Machine.Architecture, "gfx") {
 			continue
@@ -176,7 +169,7 @@ func TestAMD(t *testing.T) {
 		}
 		fmt.Fprintf(&rows, "| %s | %s | %s %s | %s | [%d of %d](evidence/%s/index.md) | %s | %s | %s |\n",
 			first.Machine.Architecture, where, first.Toolchain.Compiler, first.Toolchain.Version, first.Level,
-			index.Counts.Accepted, index.Totals.Reports-index.Counts.Skipped, folder.Name(), thousands(index.Totals.Cases), thousands(index.Totals.Elements), thousands(index.Totals.Mismatches))
+			index.Counts.Accepted, index.Totals.Reports-index.Counts.Skipped, name, thousands(index.Totals.Cases), thousands(index.Totals.Elements), thousands(index.Totals.Mismatches))
 	}
 	text := "No report of an AMD device is in this repository yet, neither emulated nor of hardware."
 	if rows.Len() > 0 {

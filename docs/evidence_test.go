@@ -1,22 +1,47 @@
 package docs_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"tokitai/evidence"
 	"tokitai/verify"
 )
 
+// committed is a folder of committed reports.
+type committed struct {
+	name    string
+	index   *evidence.Index
+	reports []*evidence.Report
+}
+
+// committedEvidence reads all committed reports, once in a process.
+var committedEvidence = sync.OnceValues(func() (list []committed, err error) {
+	folders, err := os.ReadDir("evidence")
+	for _, folder := range folders {
+		if !folder.IsDir() {
+			continue
+		}
+		index, reports, failure := evidence.ReadFolder(filepath.Join("evidence", folder.Name()))
+		if err = errors.Join(err, failure); failure == nil && len(reports) == 0 {
+			err = errors.Join(err, fmt.Errorf("evidence/%s has no reports", folder.Name()))
+		}
+		list = append(list, committed{folder.Name(), index, reports})
+	}
+	return list, err
+})
+
 // TestEvidence checks the committed reports: every file has the hash that its index gives,
 // no report contradicts itself, and README.md and evidence/README.md state what they say.
 func TestEvidence(t *testing.T) {
-	folders, err := os.ReadDir("evidence")
+	folders, err := committedEvidence()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,19 +52,7 @@ func TestEvidence(t *testing.T) {
 		elements, mismatches int64
 	}
 	for _, folder := range folders {
-		if !folder.IsDir() {
-			continue
-		}
-		name := folder.Name()
-		index, reports, err := evidence.ReadFolder(filepath.Join("evidence", name))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if len(reports) == 0 {
-			t.Errorf("evidence/%s has no reports", name)
-			continue
-		}
+		name, index, reports := folder.name, folder.index, folder.reports
 		first := reports[0]
 		machine, totals := first.Machine, index.Totals
 		switch {
