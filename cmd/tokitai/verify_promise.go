@@ -21,23 +21,6 @@ type promiseFlags struct {
 	declare, waive, shape []string
 }
 
-// flag returns a flag that is given, or "".
-func (f *promiseFlags) flag() string {
-	switch {
-	case f.promise != "":
-		return "--promise"
-	case f.profile != "":
-		return "--profile"
-	case len(f.declare) > 0:
-		return "--declare"
-	case len(f.waive) > 0:
-		return "--waive"
-	case len(f.shape) > 0:
-		return "--shape"
-	}
-	return ""
-}
-
 // terms are what promiseFlags say.
 type terms struct {
 	verify.Terms
