@@ -16,6 +16,7 @@ var (
 	digestForm   = regexp.MustCompile(fmt.Sprintf(`^([0-9a-f]{%d}){1,2}$`, caseDigits))
 	opForm       = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)*$`)
 	loweringForm = regexp.MustCompile(`^[^/\s]+/[^/\s]+$`)
+	paramForm    = regexp.MustCompile(`^[A-Za-z0-9_.]+=[^\s]+$`)
 	deviceForm   = regexp.MustCompile(`^[a-z]+(:[a-z0-9]+)?$`)
 )
 
@@ -104,6 +105,9 @@ func (f *faults) identity(r *Report) {
 	f.unless(r.Tool != "" && r.Version != "", "tool is %q of version %q, want both", r.Tool, r.Version)
 	f.unless(!r.Time.IsZero(), "time is not set")
 	f.form("op", r.Op, opForm)
+	for i, text := range r.Params {
+		f.form(fmt.Sprintf("params[%d]", i), text, paramForm)
+	}
 	f.form("lowering", r.Lowering, loweringForm)
 	f.form("device", r.Device, deviceForm)
 	oneOf(f, "dtype", r.DType, DTypes)

@@ -261,6 +261,9 @@ func (p *page) cases(r *Report) {
 	if r.Generator.Seed != nil {
 		from = fmt.Sprintf("the generator %s, seed %d", from, *r.Generator.Seed)
 	}
+	if len(r.Params) > 0 {
+		from += ", all with " + codes(r.Params)
+	}
 	p.line("%s from %s. SHA-256 of the list: %s.", count(int64(len(r.CaseList)), "case"), from, code(r.DigestSHA256))
 	if len(r.CaseList) == 0 {
 		return

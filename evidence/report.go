@@ -117,6 +117,7 @@ type Summary struct {
 	DType    string   `json:"dtype"`
 	Device   string   `json:"device"`
 	Level    string   `json:"level"`
+	Params   []string `json:"params,omitempty"` // that have one value in every case, as they were given: eps=1e-3
 	Contract Contract `json:"contract"`
 	Model    string   `json:"model"` // how sums round: fma, mma(16,25), or the declared order
 

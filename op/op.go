@@ -53,6 +53,10 @@ type Operation struct {
 	// nil, that is the first of Definitions.
 	Variant func(v *Values) *def.Definition
 
+	// For returns the operation on a definition that Variant returns and that is not among
+	// Definitions. It is nil if Variant returns none.
+	For func(d *def.Definition) *Operation
+
 	// Takes is set if Run takes any number of tensors instead of a definition's inputs. It
 	// reports whether a tensor of the given name is one of them. Results then lists the
 	// outputs that are not also inputs.
@@ -105,6 +109,7 @@ type Element func(g *gen.Generator, r, c int) float32
 type Values struct {
 	op    *Operation
 	given map[string]string
+	read  []string // parameters that were asked for
 	err   error
 }
 
@@ -127,8 +132,19 @@ func (o *Operation) NewValues(given map[string]string) (*Values, error) {
 	return &Values{op: o, given: given}, nil
 }
 
+// Selecting lists the parameters that select the definition: those that Variant reads.
+func (o *Operation) Selecting() []string {
+	if o.Variant == nil {
+		return nil
+	}
+	v := &Values{op: o}
+	o.Variant(v)
+	return v.read
+}
+
 // Text returns a parameter as it was set, or its default.
 func (v *Values) Text(name string) string {
+	v.read = append(v.read, name)
 	if s, ok := v.given[name]; ok {
 		return s
 	}

@@ -55,7 +55,7 @@ func (t *Target) makeChecks() []*check {
 	d := t.Definition
 	if t.Operation != nil {
 		for _, s := range t.Operation.Scalings {
-			if s.Definition == d && t.scalesExactly() {
+			if s.Definition == d && t.scalesExactly() && t.scales(s) {
 				add(evidence.Relations, "scale-"+slug(s.Name)+"-up", scaled(s, 4))
 				add(evidence.Relations, "scale-"+slug(s.Name)+"-down", scaled(s, -3))
 			}

@@ -84,7 +84,7 @@ func (s *verification) newCompiled(ctx context.Context, m def.Model) *compiled {
 		if l.IsBounded || l.Device != cpu.Kind || l.ModelFor != nil || t.Definition.Kind == def.KindContraction && l.Model != m {
 			continue
 		}
-		k := &compiled{target: &Target{Operation: t.Operation, Definition: t.Definition, Lowering: l, DType: t.DType}}
+		k := &compiled{target: &Target{Operation: t.Operation, Definition: t.Definition, Lowering: l, DType: t.DType, fixed: t.fixed}}
 		r, err := Run(ctx, k.target, Options{Level: level, Seed: s.o.Seed, Deadline: s.o.Deadline})
 		if err != nil || ctx.Err() != nil {
 			return nil

@@ -169,7 +169,7 @@ func asVariants(x *trialRun) (int64, *finding, error) {
 	var sum parts
 	for _, v := range x.s.t.Variants {
 		own := x.s.t
-		t := &Target{Operation: own.Operation, Definition: own.Definition, Lowering: v.Lowering, DType: own.DType, Backend: own.Backend}
+		t := &Target{Operation: own.Operation, Definition: own.Definition, Lowering: v.Lowering, DType: own.DType, Backend: own.Backend, fixed: own.fixed}
 		b, err := t.newBench(x.s.bench.ctx, x.s.o, 0)
 		if err != nil {
 			return sum.compared, nil, fmt.Errorf("%s: %w", v.Name, err)

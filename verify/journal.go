@@ -172,6 +172,9 @@ func (s *verification) key() string {
 	if s.o.Budget > 0 {
 		key += " budgeted" // one of the cases is smaller
 	}
+	if len(s.t.fixed.texts) > 0 {
+		key += fmt.Sprintf(" params=%q", s.t.fixed.texts)
+	}
 	if s.o.OnlyInvariance {
 		key += " unjudged"
 	}

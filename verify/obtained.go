@@ -12,6 +12,7 @@ var obtained = map[string]string{
 	"dtype":             "the format of the first operand whose rule leaves a choice",
 	"device":            "the device that was asked for",
 	"level":             "as it was asked for; case is one case alone, call a caller's own data",
+	"params":            "as they were asked for; each has this value in every case",
 	"contract":          "declared by the lowering",
 	"model":             "declared by the lowering: how a contraction's steps round, or in which order a bounded lowering adds up",
 	"cases":             "counted: the cases that ran to their end",

@@ -423,23 +423,33 @@ func contenders(d *def.Definition, c *Case, operands []num.Array) {
 	}
 }
 
-// params are the parameters of a case: those of its pattern, or a variation in which
-// each is kept, scaled, negated, made tiny, huge, or something between 0 and 1, as far as
-// the definition allows it. A kernel that promises no bits may rely on how parameters depend
-// on each other, so the parameters that users set are varied for it.
+// params are the parameters of a case: those that are fixed, and otherwise those of its pattern or
+// a variation.
 func (t *Target) params(c *Case) []float64 {
 	usual := t.pattern(c.Pattern).params
-	if c.Params == 0 {
-		return usual
+	if len(t.fixed.settings) > 0 {
+		usual = t.derived(t.fixed.settings, usual)
+	}
+	if c.Params > 0 {
+		usual = t.variation(c.Params, usual)
+	}
+	return t.fixed.apply(usual)
+}
+
+// variation returns parameters each of which is kept, scaled, negated, made tiny, huge, or
+// something between 0 and 1, as far as the definition allows it. A kernel that promises no bits may
+// rely on how parameters depend on each other, so the parameters that users set are varied for it;
+// and so they are where some of them are fixed.
+func (t *Target) variation(n int, usual []float64) []float64 {
+	if t.hasSettings() {
+		settings := t.settings(n)
+		maps.Copy(settings, t.fixed.given)
+		return t.derived(settings, usual)
 	}
 	var g gen.Generator
-	if t.hasSettings() {
-		g.Place(gen.New(t.Definition.Name).Next(), c.Params, 0)
-		return t.derived(t.Operation.Settings(&g), usual)
-	}
 	varied := slices.Clone(usual)
 	for i, p := range t.Definition.Params {
-		g.Place(gen.New(p.Name).Next(), c.Params, i)
+		g.Place(gen.New(p.Name).Next(), n, i)
 		if p.IsInt {
 			integers := [...]float64{0, 1, 2, 3, 7, 127, 128, 255, 256, 300, 65535, 65537, 1 << 24, math.MaxInt32, -1, -2, -100, math.MinInt32, usual[i]}
 			varied[i] = p.Nearest(integers[g.Below(len(integers))], usual[i])
@@ -457,13 +467,21 @@ func (t *Target) params(c *Case) []float64 {
 
 // hasSettings reports whether the parameters that users set are varied.
 func (t *Target) hasSettings() bool {
-	return t.Operation != nil && t.Operation.Settings != nil && t.Lowering.IsBounded
+	return t.Operation != nil && t.Operation.Settings != nil && (t.Lowering.IsBounded || len(t.fixed.settings) > 0)
 }
 
 // derived returns the definition's parameters for given parameters of users. Parameters that users
 // do not set, or that cannot be set together, have their usual values.
 func (t *Target) derived(given engine.Params, usual []float64) []float64 {
-	params := slices.Clone(usual)
+	params, err := t.derive(given, usual)
+	if err != nil {
+		return slices.Clone(usual)
+	}
+	return params
+}
+
+// derive is like derived, and returns an error for parameters that cannot be set together.
+func (t *Target) derive(given engine.Params, usual []float64) ([]float64, error) {
 	given = maps.Clone(given)
 	for i, p := range t.Definition.Params {
 		if _, isSet := given[p.Name]; p.IsInt && !isSet {
@@ -472,12 +490,13 @@ func (t *Target) derived(given engine.Params, usual []float64) []float64 {
 	}
 	derived, err := t.Operation.Derive(t.Definition, given)
 	if err != nil {
-		return params
+		return nil, err
 	}
-	for i, p := range t.Definition.Params {
-		params[i] = derived[p.Name]
+	var params []float64
+	for _, p := range t.Definition.Params {
+		params = append(params, derived[p.Name])
 	}
-	return params
+	return params, nil
 }
 
 // fill writes the inputs of a case. Each value depends on the seed, the operand's name

@@ -37,9 +37,9 @@ func (t *Target) otherProfiles() map[string]*engine.Lowering {
 	return list
 }
 
-// under returns the target with another lowering.
-func (t *Target) under(l *engine.Lowering) *Target {
-	return &Target{Operation: t.Operation, Definition: t.Definition, Lowering: l, DType: t.DType, Backend: t.Backend, Variants: t.Variants}
+// Under returns the target with another lowering.
+func (t *Target) Under(l *engine.Lowering) *Target {
+	return &Target{Operation: t.Operation, Definition: t.Definition, Lowering: l, DType: t.DType, Backend: t.Backend, Variants: t.Variants, fixed: t.fixed}
 }
 
 // admittedBy says which profiles admit the kernel: the smallest case, and other cases that failed,
@@ -67,7 +67,7 @@ func (s *verification) admittedBy(ctx context.Context) string {
 	tried := cases[:min(len(cases), mostAdmitted+1)]
 	var names []string
 	for _, name := range promise.Profiles() {
-		if l := lowerings[name]; l != nil && s.passes(ctx, s.t.under(l), tried) {
+		if l := lowerings[name]; l != nil && s.passes(ctx, s.t.Under(l), tried) {
 			names = append(names, name)
 		}
 	}
@@ -118,7 +118,7 @@ func (o *observed) admittedBy(ctx context.Context, out *outcome, how manner) str
 		if lowerings[name] == nil {
 			continue
 		}
-		t, l := o.target.under(lowerings[name]), *o.l
+		t, l := o.target.Under(lowerings[name]), *o.l
 		t.formatList.get(func() [][]num.DType { return o.target.formats() })
 		l.target = t
 		if j, err := t.judge(ctx, &l, out, how); err == nil && j.Mismatches == 0 {

@@ -131,7 +131,7 @@ func newReport(t *Target, o *Options) *evidence.Report {
 		Schema: evidence.SchemaID, Tool: o.Tool, Version: o.Version, Time: time.Now().UTC(), Host: host(o.Program),
 		Summary: evidence.Summary{
 			Op: d.Name, Lowering: t.ID(), DType: t.DType.String(), Device: o.device(),
-			Contract: evidence.ContractBits, Model: t.models.names(t.Lowering),
+			Contract: evidence.ContractBits, Model: t.models.names(t.Lowering), Params: t.fixed.texts,
 		},
 		Toolchain: toolchain(),
 		Fingerprints: []evidence.Fingerprint{
@@ -522,6 +522,9 @@ func (s *verification) replay(c *Case) string {
 	}
 	b += fmt.Sprintf(" --dtype %s --seed %d", t.DType, o.Seed)
 	b += s.flags()
+	for _, text := range t.fixed.texts {
+		b += " --param " + text
+	}
 	if c == nil {
 		for _, shape := range o.Shapes {
 			b += " --shape " + shape.String()
@@ -628,6 +631,9 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	}
 	nonClaims = append(nonClaims, s.caveats()...)
 	nonClaims = append(nonClaims, s.termClaims(r)...)
+	if len(r.Params) > 0 {
+		nonClaims = append(nonClaims, fmt.Sprintf("every case ran with %s: other values were not run", strings.Join(r.Params, " and ")))
+	}
 	nonClaims = append(nonClaims,
 		"inputs, shapes and layouts other than those of case_list were not run",
 		"nothing is said of speed, nor of other devices, drivers, compilers or builds of the program",

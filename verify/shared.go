@@ -15,12 +15,17 @@ import (
 // are generated once for all formats, and an answer is computed once for all lowerings. It
 // is kept until every target of the definition has been verified once.
 func Share(targets []*Target) {
-	all := map[*def.Definition]*shared{}
+	type work struct {
+		definition *def.Definition
+		params     string
+	}
+	all := map[work]*shared{}
 	for _, t := range targets {
-		s := all[t.Definition]
+		w := work{t.Definition, strings.Join(t.fixed.texts, " ")}
+		s := all[w]
 		if s == nil {
 			s = &shared{room: mostShared, values: map[string]*once[[]float32]{}, questions: map[string]*question{}}
-			all[t.Definition] = s
+			all[w] = s
 		}
 		s.users++
 		t.shared = s

@@ -69,6 +69,7 @@ type Target struct {
 	architecture once[string] // of the device
 	models       models
 	shared       *shared // with other targets
+	fixed        fixedParams
 }
 
 // once is a value that is built on first use. Verifications of one target may run concurrently.

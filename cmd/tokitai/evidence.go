@@ -207,7 +207,19 @@ func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
 	if r.Generator.Seed == nil || r.Contract != evidence.ContractBits || len(r.CaseList) == 0 {
 		return nil
 	}
+	given, names, err := parseParams(r.Params)
+	if err != nil {
+		return nil
+	}
 	for _, t := range targets {
+		if len(names) > 0 {
+			if t.Operation == nil || t.Operation.Name != r.Op || !hasAll(t.FixableParams(), names) {
+				continue
+			}
+			if t, err = t.Fix(given); t == nil || err != nil {
+				continue
+			}
+		}
 		if t.Definition.Hash() == r.Definition.SHA256 && t.DType.String() == r.DType && (t.Lowering.ModelFor != nil || t.Lowering.Model.String() == r.Model) {
 			return t
 		}

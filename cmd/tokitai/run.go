@@ -322,23 +322,18 @@ func (f *runFlags) parameters(o *op.Operation) (*op.Values, []engine.Option, err
 	for _, r := range runOptions {
 		names = append(names, r.param)
 	}
-	given := map[string]string{}
-	for _, text := range f.params {
-		name, value, ok := strings.Cut(text, "=")
-		_, isRepeated := given[name]
-		switch {
-		case !ok:
-			return nil, nil, wrongUse("--param %q: want NAME=VALUE", text)
-		case isRepeated:
-			return nil, nil, wrongUse("parameter %s is given twice", name)
-		case !slices.Contains(names, name):
+	given, order, err := parseParams(f.params)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range order {
+		if !slices.Contains(names, name) {
 			hint := didYouMean(name, names)
 			if hint == "" {
 				hint = ", want " + oneOf(names)
 			}
 			return nil, nil, wrongUse("%s: unknown parameter %q%s", o.Name, name, hint)
 		}
-		given[name] = value
 	}
 	var options []engine.Option
 	for i, r := range runOptions {
@@ -360,6 +355,23 @@ func (f *runFlags) parameters(o *op.Operation) (*op.Values, []engine.Option, err
 	}
 	values, err := o.NewValues(given)
 	return values, options, err
+}
+
+// parseParams parses the values of --param. It also returns the names in their order.
+func parseParams(texts []string) (given map[string]string, names []string, err error) {
+	given = map[string]string{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		_, isRepeated := given[name]
+		switch {
+		case !ok:
+			return nil, nil, wrongUse("--param %q: want NAME=VALUE", text)
+		case isRepeated:
+			return nil, nil, wrongUse("parameter %s is given twice", name)
+		}
+		given[name], names = value, append(names, name)
+	}
+	return given, names, nil
 }
 
 // demanded resolves --lowering, which is a name or an id: softmax.forward/cpu.rowwise. It

@@ -300,8 +300,16 @@ func (v *verification) printCounts(w io.Writer) {
 	} else {
 		others = ""
 	}
-	fmt.Fprintf(w, "%s, %s outputs compared, %s%s, in %.1f s; level %s, seed %d, %s\n", counted(cases, "case"), rounded(elements),
-		counted(int(mismatches), "mismatch"), others, v.seconds, v.options.Level, v.options.Seed, v.options.Device)
+	params := ""
+	for _, r := range v.reports() {
+		for _, text := range r.Params {
+			if !strings.Contains(params+", ", ", "+text+", ") {
+				params += ", " + text
+			}
+		}
+	}
+	fmt.Fprintf(w, "%s, %s outputs compared, %s%s, in %.1f s; level %s, seed %d, %s%s\n", counted(cases, "case"), rounded(elements),
+		counted(int(mismatches), "mismatch"), others, v.seconds, v.options.Level, v.options.Seed, v.options.Device, params)
 }
 
 // printOrigins prints where kernels of somebody else's come from, each once.

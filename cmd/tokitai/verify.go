@@ -17,6 +17,7 @@ import (
 // verifyFlags are the flags of verify.
 type verifyFlags struct {
 	device, lowering, interpret string
+	params                      []string
 	judgeFlags
 }
 
@@ -63,6 +64,13 @@ docs/declarations.md.
 A clause of the contract about special values can be waived by its number ('tokitai explain
 OP' lists them): what differs from it is counted, but not wrong. Arithmetic cannot be waived.
 --shape runs further shapes of the definitions that have these sizes, with every pattern.
+
+Parameters of operations vary from case to case. --param runs every case with one value
+instead: --param eps=1e-3 for layernorm.forward, --param p=7 --param k=4 for gemm.zpk,
+--param lr=3e-4 --param t=100 for adamw.step. Parameters are spelled as for 'tokitai run';
+one that selects a definition, such as accumulate=true, verifies that one alone. The named
+operations that do not have the parameter are verified as without it. At least one must
+have it.
 
 Operands are surrounded by guards, and outputs are poisoned before each run. Besides
 the plain comparison, results of related inputs must be related, and no result may
@@ -134,6 +142,7 @@ something is unfinished, and nothing worse.`,
   tokitai verify softmax --promise stable --level smoke
   tokitai verify layernorm.forward --declare order=pairwise,rsqrt=2ulp --level smoke
   tokitai verify softmax.forward --waive softmax.forward.C4 --shape R=5,C=4096 --level smoke
+  tokitai verify layernorm.forward --param eps=1e-3 --level smoke
   tokitai verify softmax.forward --invariance --level smoke
   tokitai verify mma --help`,
 		ValidArgsFunction: completeOperations,
@@ -143,12 +152,14 @@ something is unfinished, and nothing worse.`,
 	flags.SortFlags = false
 	deviceFlag(flags, &f.device, "auto", "verify on")
 	flags.StringVar(&f.lowering, "lowering", "", "verify this `LOWERING` instead: a name such as cpu.avx2, or softmax.forward/cpu.avx2; all means every one that a call may choose")
+	flags.StringArrayVar(&f.params, "param", nil, "run every case with this value of a parameter, as `NAME=VALUE`; may be repeated")
 	flags.StringVar(&f.interpret, "interpret", "sample", "interpret `WHAT` where answers can be compiled: sample, or all")
 	f.judgeFlags.register(c, "verify", "1")
 	for name, values := range map[string][]string{"device": deviceNames, "interpret": interpretNames} {
 		c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	c.RegisterFlagCompletionFunc("lowering", f.completeLowering)
+	c.RegisterFlagCompletionFunc("param", completeFixable)
 	return c
 }
 

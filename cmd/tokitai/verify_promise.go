@@ -164,7 +164,7 @@ func (t *terms) apply(targets []*verify.Target) ([]*verify.Target, error) {
 			}
 			held[k] = l
 		}
-		list = append(list, &verify.Target{Operation: old.Operation, Definition: old.Definition, Lowering: held[k], DType: old.DType, Backend: old.Backend, Variants: old.Variants})
+		list = append(list, old.Under(held[k]))
 	}
 	return list, nil
 }

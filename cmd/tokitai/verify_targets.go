@@ -34,6 +34,9 @@ func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verif
 	if chosen, err = namedTargets(every, names); err != nil {
 		return nil, nil, err
 	}
+	if chosen, err = f.fixParams(chosen, names); err != nil {
+		return nil, nil, err
+	}
 	known := append(loweringsOf(chosen), everyLowering)
 	if f.lowering = fullName(b, f.lowering, known); f.lowering != "" && !slices.Contains(known, f.lowering) {
 		if slices.Contains(loweringsOf(every), f.lowering) {

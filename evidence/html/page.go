@@ -368,6 +368,7 @@ func (t *target) answers() {
 			t.Answers = append(t.Answers, fact{Name: name, Value: value, Note: note})
 		}
 	}
+	add("parameters", strings.Join(r.Params, ", "), "in every case; other values were not run")
 	add("promise", cmp.Or(r.Promise, string(r.Contract)), promiseMeanings[cmp.Or(r.Promise, string(r.Contract))])
 	add("profile", r.Profile, "its documented errors of functions were granted")
 	add("declared", r.Declared, "")

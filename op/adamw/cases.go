@@ -37,7 +37,8 @@ var Operations = []*op.Operation{
 		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition}, Bounds: stepBounds,
 		Params: params, Run: runStep, Derive: derive, Settings: drawnSettings,
 		Variant: func(v *op.Values) *def.Definition {
-			mode, _ := ParseMode(v.Text("mode")) // Run refuses an unknown one
+			mode, err := ParseMode(v.Text("mode"))
+			v.Fail(err)
 			return mode.Definition()
 		},
 		Data: []op.Data{

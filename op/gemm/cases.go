@@ -22,7 +22,7 @@ var Operations = []*op.Operation{
 	operation("gradients of many right operands", BatchedGradBDefinition, BatchedGradBAccumulateDefinition),
 	fp8Operation(),
 	int8Operation(),
-	zpkOperation(),
+	zpkOperation(ZPKDefinition),
 }
 
 func operation(summary string, set, accumulate *def.Definition) *op.Operation {

@@ -22,7 +22,7 @@ var int8Subject = optest.Subject{
 }
 
 var zpkSubject = optest.Subject{
-	Definition: ZPKDefinition, Data: zpkOperation().Data,
+	Definition: ZPKDefinition, Data: zpkOperation(ZPKDefinition).Data,
 	Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 		return ZPK(q, ZPKDefinition.Ring, x[2], x[0], x[1], opts...)
 	},

@@ -55,8 +55,8 @@ func ZPK(q *engine.Queue, r def.Ring, c, a, b *tensor.Tensor, opts ...engine.Cal
 	return engine.Call(q, d, []*tensor.Tensor{a, b, c}, nil, opts...)
 }
 
-func zpkOperation() *op.Operation {
-	d := ZPKDefinition
+// zpkOperation returns the operation on the product in one ring. Parameters choose others.
+func zpkOperation(d *def.Definition) *op.Operation {
 	variant := func(v *op.Values) (*def.Definition, error) {
 		r := def.Ring{P: v.Uint("p"), K: int(v.Int("k", 1, 63))}
 		if v.Err() != nil {
@@ -92,7 +92,8 @@ func zpkOperation() *op.Operation {
 			}
 			return op.Eval(q, chosen, in, nil, opts...)
 		},
-		Patterns: zpkPatterns(),
+		For:      zpkOperation,
+		Patterns: zpkPatterns(d),
 		Clauses:  op.ClausesOf(d, op.Interfaces(), op.Calculates(), op.Calculates(), op.Interfaces()),
 	}
 	for _, k := range []int{64, 1024} {
@@ -112,22 +113,22 @@ func wideIntegers(bits int) op.Element {
 
 // zpkPatterns have the ends of int64, and multiples of powers of p, whose products are 0 or
 // nearly so.
-func zpkPatterns() []op.Pattern {
-	d := ZPKDefinition
+func zpkPatterns(d *def.Definition) []op.Pattern {
+	p, k := d.Ring.P, d.Ring.K
 	powers := func(most int) op.Element {
 		return func(g *gen.Generator, _, _ int) float32 {
 			v := float32(1 + g.Below(2))
 			for range g.Below(most + 1) {
-				v *= 3
+				v *= float32(p)
 			}
 			return v
 		}
 	}
-	// power returns 3^e times 1, -1, 2 or -2.
+	// power returns p^e times 1, -1, 2 or -2.
 	power := func(g *gen.Generator, e int) int64 {
 		v := int64([]int{1, -1, 2, -2}[g.Below(4)])
 		for range e {
-			v *= 3
+			v *= int64(p)
 		}
 		return v
 	}
@@ -137,12 +138,13 @@ func zpkPatterns() []op.Pattern {
 	}
 	add("least", func(*gen.Generator, int, int) float32 { return -0x1p63 }, wideIntegers(63))
 	add("minus-one", func(*gen.Generator, int, int) float32 { return -1 }, func(*gen.Generator, int, int) float32 { return -1 })
-	add("small-valuations", powers(8), powers(8))
+	add("small-valuations", powers(min(8, k-1)), powers(min(8, k-1)))
 	add("wide-left", wideIntegers(63), func(g *gen.Generator, _, _ int) float32 { return float32(g.Below(3) - 1) })
-	return append(list, op.Pattern{ // products of valuation 38, the largest that is not 0, and 39
+	half := (k + 1) / 2
+	return append(list, op.Pattern{ // products of valuation k-1, the largest that is not 0, and k
 		Name: "large-valuations", Definition: d, Integers: map[string]op.Integer{
-			"A": func(g *gen.Generator, _, c int) int64 { return power(g, c%20) },
-			"B": func(g *gen.Generator, r, _ int) int64 { return power(g, 38-r%20+g.Below(2)) },
+			"A": func(g *gen.Generator, _, c int) int64 { return power(g, c%half) },
+			"B": func(g *gen.Generator, r, _ int) int64 { return power(g, k-1-r%half+g.Below(2)) },
 		},
 	})
 }
