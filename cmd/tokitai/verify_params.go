@@ -41,7 +41,7 @@ func (f *verifyFlags) fixParams(targets []*verify.Target, operations []string) (
 			want = oneOf(fixable)
 		}
 		if slices.Contains(declared, name) { // cases vary what it chooses, and their names say so
-			return nil, wrongUse("%s: verify cannot fix parameter %s to %q, want %s", of, name, given[name], want)
+			return nil, wrongUse("%s: verify cannot set parameter %s to %q, want %s", of, name, given[name], want)
 		}
 		return nil, wrongUse("%s: unknown parameter %q%s", of, name, cmp.Or(didYouMean(name, fixable), ", want "+want))
 	}
