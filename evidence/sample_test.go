@@ -162,6 +162,7 @@ func samples() map[string]*Report {
 	inUndecided(undecided)
 	hurried.Lowering, hurried.Verdict, hurried.Reason, hurried.Evidence = "softmax.forward/cpu.slow", Unfinished, "no fault in 2 of the 30 cases of level smoke; the budget of 1s was spent", nil
 	hurried.Unchecked = &Unchecked{Cases: 100, Smoke: 28, BudgetSeconds: 1}
+	hurried.Params = []string{"eps=1e-3", "size.V=7"}
 	all := map[string]*Report{
 		"accepted": accepted, "rejected": rejected, "inadmissible": inadmissible, "skipped": skipped, "bounded": bounded, "stable": stable, "undecided": undecided, "hurried": hurried,
 	}
@@ -202,6 +203,8 @@ var damages = []damage{
 	{"unknown verdict", "skipped", func(r *Report) { r.Verdict = "fine" }, "verdict is"},
 	{"device with a path", "accepted", func(r *Report) { r.Device = "/dev/gpu" }, "device is"},
 	{"op with a space", "accepted", func(r *Report) { r.Op = "soft max" }, "op is"},
+	{"parameter without a value", "hurried", func(r *Report) { r.Params[1] = "k=" }, `params[1] is "k="`},
+	{"parameter of two lines", "hurried", func(r *Report) { r.Params[0] = "p=7\nk=4" }, "params[0] is"},
 	{"no model", "accepted", func(r *Report) { r.Model = "" }, "model is empty"},
 	{"lowering without a slash", "accepted", func(r *Report) { r.Lowering = "cpu.rowwise" }, "want the form"},
 	{"lowering of another definition", "accepted", func(r *Report) { r.Lowering = "gelu.forward/cpu.rowwise" }, "before the slash"},

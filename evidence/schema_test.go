@@ -155,7 +155,7 @@ func TestSchemaFindsDamagedJSON(t *testing.T) {
 		optional := []string{"note", "program_sha256", "candidates", "algorithms", "when", "where", "terms", "clause", "unchecked", "budget_seconds", "left_out", "histogram", "set_undefined", "own", "maps", "row_axis", "col_axis", "is_part"}
 		isTerm := func(path, key string) bool {
 			return (key == "undecided" || key == "unfinished") && strings.HasSuffix(path, ".counts") ||
-				slices.Contains([]string{"report", "run.results[]", "report.obtained"}, path) && slices.Contains(fieldsOf(reflect.TypeFor[Terms]()), key)
+				slices.Contains([]string{"report", "run.results[]", "report.obtained"}, path) && (key == "params" || slices.Contains(fieldsOf(reflect.TypeFor[Terms]()), key))
 		}
 		objects(root, name, func(path string, object map[string]any) {
 			if !strings.HasSuffix(path, ".obtained") { // where every name is a field's
@@ -191,6 +191,7 @@ func everything() *Report {
 	r.Failure.Note = "shrunk in 3 steps"
 	r.Terms, r.Unchecked = samples()["stable"].Terms, samples()["stable"].Unchecked
 	r.Honest = No
+	r.Params = []string{"eps=1e-3"}
 	r.Candidates = []Candidate{{Model: r.Model, Elements: r.Elements, Mismatches: r.Mismatches}}
 	r.Algorithms = b.Algorithms
 	r.Failure.Clause = "softmax.backward.C2"
