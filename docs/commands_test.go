@@ -91,8 +91,9 @@ var notRun = []struct {
 // commandExits lists commands that end with another code than 0, as the text around them says.
 var commandExits = map[string]int{}
 
-// commandAtRoot matches commands that are run in the root of the tree, and write nothing there.
-var commandAtRoot = regexp.MustCompile(`^(go (run|test|install) \./|scripts/|\.ci/)`)
+// commandAtRoot matches commands that are run in the root of the tree, and write nothing there that git
+// does not ignore.
+var commandAtRoot = regexp.MustCompile(`^(([A-Z_]+=\S+ )*go (run|test|install) (.* )?\./[a-z]|scripts/|\.ci/)`)
 
 // quotedWord matches a word that a shell takes as one.
 var quotedWord = regexp.MustCompile(`"[^"]*"|'[^']*'`)
