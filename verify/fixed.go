@@ -40,7 +40,8 @@ func (t *Target) FixableParams() []string {
 // Fix returns the target with one value for each of the given parameters in every case. They are
 // parameters of the operation, such as eps or p and k of gemm.zpk, as text; those that are not
 // among [Target.FixableParams] are ignored. It returns nil if a parameter selects another
-// definition of the operation, and an error for a value that is not allowed.
+// definition of the operation, and an error for a value that is not allowed. Parameters that were
+// fixed before are not kept.
 func (t *Target) Fix(given map[string]string) (*Target, error) {
 	o, fixable := t.Operation, t.FixableParams()
 	given = maps.Clone(given)

@@ -39,7 +39,7 @@ func (f *judgeFlags) reportResumed(j *verify.Journal, notes io.Writer) {
 	switch {
 	case !f.resume || j.Known() == 0:
 	case j.Taken() == 0:
-		fmt.Fprintf(notes, "nothing in %s could be used: it belongs to other lowerings, or another seed, level or program\n", path)
+		fmt.Fprintf(notes, "nothing in %s could be used: it belongs to other lowerings or parameters, or another seed, level or program\n", path)
 	default:
 		fmt.Fprintf(notes, "%s resumed from %s\n", counted(j.Taken(), "case"), path)
 	}

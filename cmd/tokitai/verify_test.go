@@ -316,6 +316,28 @@ func TestVerifyResume(t *testing.T) {
 	}
 }
 
+// The command that is shown has the values of --param: without them the kernel is right.
+func TestVerifyParamRejects(t *testing.T) {
+	useTargets(t, target(t, "layernorm.forward", "layernorm.forward", func(d *def.Definition, l *engine.Launch) error {
+		if l.Params[0] == 0.03 {
+			l.Arrays()[d.Operand("y")].SetBits(0, 0, 0x1234)
+		}
+		return nil
+	}))
+	if code, stdout, _ := program(t.Context(), "verify", "layernorm.forward", "--level", "smoke", "--param", "eps=0.02"); code != exitOK {
+		t.Errorf("eps=0.02: exit code %d\n%s", code, stdout)
+	}
+	code, stdout, _ := program(t.Context(), "verify", "layernorm.forward", "--level", "smoke", "--param", "eps=0.03")
+	shown := block(stdout, "layernorm.forward/")
+	if code != exitRejected || !strings.Contains(shown["replay"], " --param eps=0.03 ") {
+		t.Fatalf("eps=0.03: exit code %d\n%s", code, stdout)
+	}
+	code, stdout, stderr := program(t.Context(), words(shown["replay"])[1:]...)
+	if again := block(stdout, "layernorm.forward/"); code != exitRejected || again["got"] != shown["got"] || again["case"] != shown["case"] {
+		t.Errorf("%q gives %d, %s and %q, want %q", shown["replay"], code, stderr, again, shown)
+	}
+}
+
 // What a journal has of another seed is of no use, and that is said.
 func TestVerifyResumeOther(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -332,7 +354,7 @@ func TestVerifyResumeOther(t *testing.T) {
 		t.Fatalf("exit code %d, %q", code, stderr)
 	}
 	code, _, stderr := program(t.Context(), append(args, "--seed", "2", "--resume")...)
-	if want := "nothing in evidence/journal.jsonl could be used: it belongs to other lowerings, or another seed, level or program\n"; code != exitOK || stderr != want {
+	if want := "nothing in evidence/journal.jsonl could be used: it belongs to other lowerings or parameters, or another seed, level or program\n"; code != exitOK || stderr != want {
 		t.Errorf("exit code %d, %q, want %q", code, stderr, want)
 	}
 }
