@@ -408,11 +408,6 @@ class Lists(Library):
     def is_array(self, value: Any) -> bool:
         return isinstance(value, (list, float, int))
 
-    def shares(self, value: Any, operand: Any) -> bool:
-        if not isinstance(value, list) or not isinstance(operand, list):
-            return False
-        return value is operand or bool({id(v) for v in value if isinstance(v, list)} & {id(v) for v in operand if isinstance(v, list)})
-
     def check_class(self, value: Any, who: str, name: str) -> None:
         if not isinstance(value, (list, tuple)):
             return
