@@ -613,6 +613,9 @@ func TestArenaFaults(t *testing.T) {
 
 // Arenas and handles are not left behind.
 func TestNoLeak(t *testing.T) {
+	if isRaceEnabled {
+		t.Skip("the race detector has mappings of its own")
+	}
 	if !alone.Process(t) {
 		return
 	}
