@@ -77,7 +77,7 @@ var notRun = []struct {
 	why     string
 }{
 	{regexp.MustCompile(`…|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|COMMAND|STEP\.\.\.|N)( |$|\))`), "it is a pattern"},
-	{regexp.MustCompile(`--device (cuda|hip)|REQUIRE=cuda|bench launches|--tensors|tokitai-gpu|my-gpu|--(cuda|hip) \S+ --entry \S+ --launch '[^']*'$`), "it needs a GPU"},
+	{regexp.MustCompile(`(cuda|hip):\d|--device (cuda|hip)|REQUIRE=cuda|--hip .*--device amdemu|bench launches|--tensors|tokitai-gpu|my-gpu|--(cuda|hip) \S+ --entry \S+ --launch '[^']*'$`), "it needs a GPU, or AMD's libraries"},
 	{regexp.MustCompile(`tokitai kernel`), "TestKernelDocument of cmd/tokitai runs it, and compares its output"},
 	{regexp.MustCompile(`^(tokitai [a-z]+( --[a-z]+( \S+)?)?|go (test|run|vet))$|^tokitai verify mma$`), "it names a command"},
 	{regexp.MustCompile(`^go (run ./cmd/tokitai verify|test ./\.\.\.)$|^tokitai verify --level quick$`), "the first step of .ci/run runs it, or most of it"},
