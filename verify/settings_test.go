@@ -13,6 +13,7 @@ import (
 // TestParamsBelongTogether checks that a kernel that promises no bits is called with consistent
 // parameters.
 func TestParamsBelongTogether(t *testing.T) {
+	t.Parallel()
 	d := adamw.InPlaceDefinition
 	target := &verify.Target{Operation: adamw.Operations[0], Definition: d, Lowering: &engine.Lowering{IsBounded: true}, DType: num.F32}
 	distinct := map[float64]bool{}
