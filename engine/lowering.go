@@ -110,11 +110,10 @@ type Lowering struct {
 // ModelOf returns the accumulation rule for operands of the given formats and sizes, by
 // the letters of the definition, on a device of an architecture.
 func (l *Lowering) ModelOf(architecture string, d *def.Definition, dtypes []num.DType, size func(letter string) int) def.Model {
-	if l.ModelFor == nil || d.Kind != def.KindContraction {
+	if l.ModelFor == nil || !d.Multiplies() {
 		return l.Model
 	}
-	dims := d.Operands[2].Dims
-	return l.ModelFor(architecture, dtypes, size(dims[len(dims)-1]), size(d.SummedOver()))
+	return l.ModelFor(architecture, dtypes, size(d.AxisOf(def.Column)), size(d.SummedOver()))
 }
 
 // Promised returns what the lowering promises.
@@ -134,10 +133,10 @@ func (l *Lowering) Promised() promise.Name {
 // the lowering cannot multiply.
 func (l *Lowering) Takes(d *def.Definition, dtypes []num.DType) error {
 	switch {
-	case d.Kind != def.KindContraction:
+	case !d.Multiplies():
 		return nil
 	case d.IsExact() && l.IsBounded:
-		return fmt.Errorf("%s promises %s, and results in %s are exact, want promise bits", l.Name, l.Promised(), d.Ring)
+		return fmt.Errorf("%s promises %s, and results in %s are exact, want promise bits", l.Name, l.Promised(), d.Ring())
 	case l.Factors != nil && !slices.Contains(l.Factors, dtypes[0]):
 		return fmt.Errorf("%s multiplies %v, got %s", l.Name, l.Factors, dtypes[0])
 	}
