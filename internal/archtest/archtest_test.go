@@ -87,6 +87,7 @@ var rooms = []room{
 	{path: "device/gpu/amdemu/wave/valu", only: &claim{[]string{"device/gpu/amdemu/isa", "num"}, "arithmetic knows values, not registers"}},
 	{path: "device/gpu/amdemu/wave", only: &claim{[]string{"device/gpu/amdemu/isa", "device/gpu/amdemu/wave/valu", "num"}, "what executes instructions knows no driver"}},
 	{path: "device/gpu", mustNot: []ban{{"def", "a device knows bytes, not operations"}, {"lower", "a device runs sources that it is given"}}},
+	{path: "lower/gpu/internal/simtest"},
 	{path: "tensor", mustNot: []ban{{"def", "a tensor is data; operations come later"}}},
 	{path: "internal/newfile"},
 	{path: "internal/readfile"},
