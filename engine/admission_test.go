@@ -25,6 +25,7 @@ import (
 	"tokitai/op/embedding"
 	"tokitai/op/gemm"
 	"tokitai/op/softmax"
+	"tokitai/promise"
 	"tokitai/reference"
 	"tokitai/tensor"
 )
@@ -241,7 +242,7 @@ func TestOtherModelsHaveNoKnownAnswers(t *testing.T) {
 	l := lowering("cpu.core", func(d *def.Definition, l *engine.Launch) error {
 		return reference.Run(d, l.Arrays(), reference.Options{Model: core})
 	})
-	l.Model = core
+	l.Promise.Accum = core
 	if err := engine.RunSelfTest(newQueue(t), l, gemm.ForwardDefinition, []num.DType{num.F16, num.F16, num.F32}, "tails"); err != nil {
 		t.Error(err)
 	}
@@ -560,9 +561,9 @@ func TestPolicies(t *testing.T) {
 	core := lowering("cpu.core", func(d *def.Definition, l *engine.Launch) error {
 		return reference.Run(d, l.Arrays(), reference.Options{Model: def.Model{L: 16, F: 25}})
 	})
-	core.Model = def.Model{L: 16, F: 25}
+	core.Promise.Accum = def.Model{L: 16, F: 25}
 	bounded := lowering("cpu.bounded", right)
-	bounded.IsBounded = true
+	bounded.Promise.Name = promise.Stable
 	chain := lowering("cpu.chain", right)
 	q := newQueue(t)
 	engine.SetLowerings(q, new(def.Product), core, bounded, chain)

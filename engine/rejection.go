@@ -50,7 +50,7 @@ func (q *Queue) testRejection(p *plan, d *def.Definition, test selfTest, c selfT
 		return inadmissible(nil, "%s", b)
 	}
 	model := q.modelOf(p.lowering, d, accepted.call())
-	if p.lowering.IsBounded {
+	if !p.lowering.Promise.IsBits() {
 		reason, err := accepted.judgeBounded(p.lowering, model, after.Arrays())
 		if err != nil {
 			return inadmissible(err, "%v", err)

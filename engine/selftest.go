@@ -218,7 +218,7 @@ func (q *Queue) admit(p *plan, d *def.Definition, dtypes []num.DType, class int)
 	tester.queue = own
 	ran := 0
 	tests := selfTestsOf(d)
-	if l := p.lowering; d.Multiplies() && !l.IsBounded && (l.ModelFor != nil || l.Model != def.FMAChain) {
+	if claim := &p.lowering.Promise; d.Multiplies() && claim.IsBits() && (claim.AccumFor != nil || claim.Accum != def.FMAChain) {
 		tests = append(tests, tensorCoreTests(d, dtypes[0])...)
 	}
 	for _, test := range tests {
@@ -397,7 +397,7 @@ func (q *Queue) judge(p *plan, d *def.Definition, test selfTest, c selfTestCase,
 	if b := after.Breach(before); b != nil {
 		return inadmissible(nil, "%s", b)
 	}
-	if p.lowering.IsBounded {
+	if !p.lowering.Promise.IsBits() {
 		reason, err := c.judgeBounded(p.lowering, q.modelOf(p.lowering, d, c.call()), after.Arrays())
 		if reason == "" && err == nil {
 			reason, err = q.unwritten(p.lowering, p.kernel, c, after)

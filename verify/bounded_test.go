@@ -18,6 +18,7 @@ import (
 	"tokitai/op/gelu"
 	"tokitai/op/gemm"
 	"tokitai/op/softmax"
+	"tokitai/promise"
 	"tokitai/truth"
 	"tokitai/verify"
 )
@@ -80,7 +81,7 @@ func TestHonestOrders(t *testing.T) {
 					continue
 				}
 				l := bounded(declared, softmaxOf(o.sum))
-				l.FunctionULP = 1
+				l.Promise.FunctionULP = 1
 				expectAllAccepted(t, target(softmax.ForwardDefinition, dtype, l), o.name)
 			}
 		}
@@ -117,7 +118,7 @@ func expectAllAccepted(t *testing.T, x *verify.Target, what string) *evidence.Re
 	t.Helper()
 	r := run(t, x, verify.Options{Seed: 1, Level: testLevel()}).Report
 	if r.Verdict != evidence.Accepted {
-		t.Errorf("%s %s, %s kernel declared as %s: %s: %s %+v", x.Definition.Name, x.DType, what, x.Lowering.Order, r.Verdict, r.Reason, r.Failure)
+		t.Errorf("%s %s, %s kernel declared as %s: %s: %s %+v", x.Definition.Name, x.DType, what, x.Lowering.Promise.Order, r.Verdict, r.Reason, r.Failure)
 	}
 	return r
 }
@@ -128,7 +129,7 @@ func TestAnswerIsAdmissible(t *testing.T) {
 	t.Parallel()
 	for _, x := range someOf(cpuTargets()) {
 		free := *x.Lowering
-		free.IsBounded = true
+		free.Promise.Name = promise.Stable
 		r := expectAllAccepted(t, brief(&verify.Target{Operation: x.Operation, Definition: x.Definition, DType: x.DType, Lowering: &free}), "the definition's own")
 		if r.Contract != evidence.ContractBounded || r.Model != "any order" {
 			t.Errorf("%s: contract %s, model %s", x.ID(), r.Contract, r.Model)
@@ -218,7 +219,7 @@ func TestNoFalseAlarms(t *testing.T) {
 		{softmax.ForwardDefinition, num.BF16, bounded(def.Sequential, softmaxOf(sequential)), "one-dominates/R=4,C=100"},
 		{softmax.ForwardDefinition, num.BF16, bounded(def.Sequential, softmaxOf(sequential)), "spread/R=4,C=100"},
 	} {
-		test.l.FunctionULP = 1
+		test.l.Promise.FunctionULP = 1
 		x := target(test.d, test.dtype, test.l)
 		alarms, first := 0, ""
 		for seed := range seeds {
@@ -229,7 +230,7 @@ func TestNoFalseAlarms(t *testing.T) {
 			}
 		}
 		if alarms > 0 {
-			t.Errorf("%s %s, %s, %s: %d alarms in %d seeds: %s", test.d.Name, test.dtype, test.l.Order, test.name, alarms, seeds, first)
+			t.Errorf("%s %s, %s, %s: %d alarms in %d seeds: %s", test.d.Name, test.dtype, test.l.Promise.Order, test.name, alarms, seeds, first)
 		}
 	}
 }
@@ -238,7 +239,7 @@ func TestNoFalseAlarms(t *testing.T) {
 // function of 16-bit inputs has few results, whose errors do not average out.
 func TestAlikeErrors(t *testing.T) {
 	free := *engine.Lowerings(cpu.Backend, gelu.ForwardDefinition)[0]
-	free.IsBounded = true
+	free.Promise.Name = promise.Stable
 	for _, dtype := range []num.DType{num.F16, num.BF16} {
 		for _, data := range gelu.Operations[0].Data {
 			name := strings.ReplaceAll(data.Name, " ", "-") + "/R=64,C=1024"

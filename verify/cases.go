@@ -743,7 +743,7 @@ func (t *Target) workOf(c *Case, o *Options) float64 {
 		once += float64(work(c)) / multiplyAdds
 	}
 	judged := once
-	if c.isAccuracy || t.Lowering.IsBounded {
+	if c.isAccuracy || !t.Lowering.Promise.IsBits() {
 		judged *= truth
 	}
 	launches := 1.0

@@ -61,7 +61,7 @@ func (t *Target) makeChecks() []*check {
 			}
 		}
 	}
-	if !t.Lowering.IsBounded || t.Lowering.Order.IsDeclared() {
+	if t.Lowering.Promise.IsBits() || t.Lowering.Promise.Order.IsDeclared() {
 		// The order of sums depends only on their length, so neither a row's place nor the
 		// other rows matter.
 		for _, letter := range d.Independent() {
@@ -72,7 +72,7 @@ func (t *Target) makeChecks() []*check {
 			add(evidence.Relations, "batch-"+letter, batched(letter))
 		}
 		if d.Product() != nil {
-			if t.Lowering.Order.Kind != def.Pairwise && t.Lowering.ModelFor == nil && t.Lowering.Model.P == 0 && d.Groups().Of != d.SummedOver() {
+			if t.Lowering.Promise.Order.Kind != def.Pairwise && t.Lowering.Promise.AccumFor == nil && t.Lowering.Promise.Accum.P == 0 && d.Groups().Of != d.SummedOver() {
 				add(evidence.Relations, "pad-"+d.SummedOver(), padded)
 			}
 			if canTranspose(d) {

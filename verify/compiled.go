@@ -81,7 +81,7 @@ func (s *verification) newCompiled(ctx context.Context, m def.Model) *compiled {
 		level = Smoke
 	}
 	for _, l := range judgesOf(t.Definition) {
-		if l.IsBounded || l.Device != cpu.Kind || l.ModelFor != nil || t.Definition.Multiplies() && l.Model != m {
+		if !l.Promise.IsBits() || l.Device != cpu.Kind || l.Promise.AccumFor != nil || t.Definition.Multiplies() && l.Promise.Accum != m {
 			continue
 		}
 		k := &compiled{target: &Target{Operation: t.Operation, Definition: t.Definition, Lowering: l, DType: t.DType, fixed: t.fixed}}

@@ -137,7 +137,7 @@ func byFreivalds(n int64) string {
 
 // judgeProduct runs Freivalds' check on a case, unless the interpreter judges it.
 func (t *Target) judgeProduct(ctx context.Context, inputs, got []num.Array, m manner) (f *freivalds, wrong []bool, err error) {
-	if !m.withFreivalds || t.Lowering.IsBounded {
+	if !m.withFreivalds || !t.Lowering.Promise.IsBits() {
 		return nil, nil, nil
 	}
 	if f, err = newFreivalds(t.Definition, inputs, got); f == nil || err != nil || !f.isWorth() {

@@ -283,7 +283,7 @@ func TestGridsKnowTheirLimits(t *testing.T) {
 		{adamw.Operations[0], adamw.InPlaceDefinition, step, "limit-of-f16/R=5,C=33/params=3", some},
 		{adamw.Operations[0], adamw.InPlaceDefinition, step, "limit-of-f16/R=5,C=33", 495},
 	} {
-		l := &engine.Lowering{Name: "honest", Device: "cpu", IsBounded: true, Promise: promise.Ordered, Order: def.Order{Kind: def.AnyOrder}, FunctionULP: 1,
+		l := &engine.Lowering{Name: "honest", Device: "cpu", Promise: engine.Promise{Name: promise.Ordered, FunctionULP: 1},
 			Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) { return test.kernel, nil }}
 		target := &verify.Target{Operation: test.operation, Definition: test.d, Lowering: l, DType: num.F32}
 		result, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke, Seed: 1, Case: test.name, Tool: "test", Version: "1"})

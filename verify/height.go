@@ -53,7 +53,7 @@ func (s *stable) lengthsOf(operand int) lengths {
 
 // isInferred reports whether the heights of an output's sums are found from its values.
 func (s *stable) isInferred(operand int) bool {
-	return s.v.target.Lowering.Order == (def.Order{}) && s.v.got[operand].DType != num.I32
+	return s.v.target.Lowering.Promise.Order == (def.Order{}) && s.v.got[operand].DType != num.I32
 }
 
 // heightOf returns the height of sums at which an output's sets are taken: the least that admits

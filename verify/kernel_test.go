@@ -34,7 +34,7 @@ func bitwise(run kernelFunc) *engine.Lowering {
 // bounded declares an order instead of bits.
 func bounded(o def.Order, run kernelFunc) *engine.Lowering {
 	l := bitwise(run)
-	l.IsBounded, l.Promise, l.Order = true, promise.Ordered, o
+	l.Promise.Name, l.Promise.Order = promise.Ordered, o
 	return l
 }
 

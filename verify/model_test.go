@@ -93,12 +93,12 @@ func splitLowering(join func([]float32) float32) *engine.Lowering {
 	}
 	return &engine.Lowering{
 		Name: "test.split", Device: "cpu",
-		ModelFor: func(architecture string, dtypes []num.DType, columns, length int) def.Model {
+		Promise: engine.Promise{AccumFor: func(architecture string, dtypes []num.DType, columns, length int) def.Model {
 			if architecture != runtime.GOARCH {
 				panic("the architecture is " + architecture)
 			}
 			return model(dtypes, columns, length)
-		},
+		}},
 		Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 			return splitProduct(d, model, join), nil
 		},

@@ -199,7 +199,7 @@ func repeatedMatrices(operand int) func(*trialRun) (int64, *finding, error) {
 			}
 		}
 		what := "with one matrix of " + o.Name + " for all"
-		if t.Lowering.IsBounded && !t.Lowering.Order.IsDeclared() {
+		if !t.Lowering.Promise.IsBits() && !t.Lowering.Promise.Order.IsDeclared() {
 			out, err := x.s.bench.run(shared, x.s.o.deadline(), 0)
 			if err != nil {
 				return 0, nil, err

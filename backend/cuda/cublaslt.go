@@ -25,7 +25,7 @@ import (
 // is bounded, and only a name chooses it.
 var cublasLt = &engine.Lowering{
 	Name: Kind + ".cublaslt", Device: Kind, Library: "cuBLASLt", OpenLibrary: openCublasLt,
-	Factors: num.FloatDTypes, IsBounded: true, Promise: promise.Ordered, ModelFor: cublasLtModel, Suits: suitsCublasLt, Compile: compileCublasLt,
+	Factors: num.FloatDTypes, Promise: engine.Promise{Name: promise.Ordered, AccumFor: cublasLtModel}, Suits: suitsCublasLt, Compile: compileCublasLt,
 }
 
 func openCublasLt() (engine.Compiler, error) {

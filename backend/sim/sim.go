@@ -7,10 +7,8 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	devicegpu "tokitai/device/gpu"
-	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/sim"
 	"tokitai/engine"
-	lowergpu "tokitai/lower/gpu"
 )
 
 // Kind is the kind of the devices.
@@ -21,18 +19,10 @@ const Kind = "sim"
 var family = &gpu.Family{
 	Kind:    Kind,
 	Hopper:  "sim32",
-	Headers: headers(lowergpu.SimHeaders),
-	Units:   headers(lowergpu.SimUnits),
+	Headers: sim.Headers,
+	Units:   sim.Units,
 
-	TensorCoreUnits: headers(lowergpu.SimTensorCoreUnits),
-}
-
-func headers(files []lowergpu.SimFile) []compile.Header {
-	var list []compile.Header
-	for _, f := range files {
-		list = append(list, compile.Header(f))
-	}
-	return list
+	TensorCoreUnits: sim.TensorCoreUnits,
 }
 
 // Simulated tensor cores are slower than chains of FMA, so that only a name chooses them.

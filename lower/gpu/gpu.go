@@ -14,8 +14,8 @@
 // definition in one launch. Contractions, gathers and
 // scatter-adds are written by hand, in kernels.
 //
-// prelude.h comes before every kernel; tensorcore.h has the matrix instructions; sim.h,
-// sim_tensorcore.h and runtime run kernels without a GPU.
+// prelude.h comes before every kernel; tensorcore.h has the matrix instructions.
+// device/gpu/sim runs kernels without a GPU.
 //
 // The package knows neither devices nor compilers: sources are text, addresses are
 // numbers, and a launch plan is a pure function. Start at [Compile] and
