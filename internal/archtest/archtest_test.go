@@ -104,6 +104,7 @@ var rooms = []room{
 		{"device/gpu", "operands go to any device by the interface alone"},
 	}},
 	{path: "trial/randdef", mustNot: []ban{{"lower", "what makes test cases knows nothing of what is tested"}, {"reference", "what makes test cases knows nothing of what is tested"}}},
+	{path: "lower/cpu/cputest", mustNot: []ban{{"reference", "what runs programs does not judge them"}, {"truth", "what runs programs does not judge them"}}},
 	{path: "engine", mustNot: []ban{
 		{"fn", "the engine knows no operation's mathematics"}, {"op", "the engine knows no operation"},
 		{"device/cpu", "a backend brings the device"}, {"device/gpu", "a backend brings the device"},
