@@ -143,7 +143,7 @@ func (r *foreignRun) prepare(ctx context.Context) (err error) {
 		}
 	}
 	backend := r.meter.queue.Device().(engine.Device).Backend()
-	for _, l := range backend.Preferred(r.Definition.Kind) {
+	for _, l := range backend.Preferred(r.Definition) {
 		if l.Takes(r.Definition, r.DTypes) != nil || !l.Promise.IsBits() {
 			continue
 		}

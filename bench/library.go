@@ -34,7 +34,7 @@ type Library struct {
 // libraryOf returns the lowering of a vendor's library for a definition in the given formats,
 // or nil.
 func libraryOf(b engine.Backend, d *def.Definition, dtypes []num.DType) *engine.Lowering {
-	for _, l := range b.OnDemand(d.Kind) {
+	for _, l := range b.OnDemand(d) {
 		if l.Library != "" && l.Takes(d, dtypes) == nil {
 			return l
 		}

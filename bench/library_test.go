@@ -147,4 +147,4 @@ type onDemand struct {
 	list []*engine.Lowering
 }
 
-func (b onDemand) OnDemand(def.Kind) []*engine.Lowering { return b.list }
+func (b onDemand) OnDemand(*def.Definition) []*engine.Lowering { return b.list }

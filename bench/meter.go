@@ -325,7 +325,7 @@ func fillFrom(a num.Array, o *def.Operand, data op.Data, from uint64) {
 	if element == nil {
 		element = op.Normal
 	}
-	if o.Name == data.Definition.Offsets {
+	if o.IsOffsets {
 		n := data.Sizes[o.Bound]
 		trial.FillOffsets(a, n, func(i int) int { return i * n / (a.Rows - 1) })
 		return

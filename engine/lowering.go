@@ -76,10 +76,10 @@ type Lowering struct {
 // the lowering cannot multiply.
 func (l *Lowering) Takes(d *def.Definition, dtypes []num.DType) error {
 	switch {
-	case d.Kind != def.KindContraction:
+	case !d.Multiplies():
 		return nil
 	case d.IsExact() && !l.Promise.IsBits():
-		return fmt.Errorf("%s promises %s, and results in %s are exact, want promise bits", l.Name, l.Promise.Named(), d.Ring)
+		return fmt.Errorf("%s promises %s, and results in %s are exact, want promise bits", l.Name, l.Promise.Named(), d.Ring())
 	case l.Factors != nil && !slices.Contains(l.Factors, dtypes[0]):
 		return fmt.Errorf("%s multiplies %v, got %s", l.Name, l.Factors, dtypes[0])
 	}

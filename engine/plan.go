@@ -106,7 +106,7 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 		p := q.planFor(d, s, l, c)
 		return p, p.err
 	}
-	candidates := q.backend.Preferred(d.Kind)
+	candidates := q.backend.Preferred(d)
 	var first error
 	for i := range candidates {
 		l := candidates[i]

@@ -59,9 +59,8 @@ func (p *Promise) IsBits() bool { return p.Named() == promise.Bits }
 // AccumOf returns the accumulation rule for operands of the given formats and sizes, by
 // the letters of the definition, on a device of an architecture.
 func (p *Promise) AccumOf(architecture string, d *def.Definition, dtypes []num.DType, size func(letter string) int) def.Model {
-	if p.AccumFor == nil || d.Kind != def.KindContraction {
+	if p.AccumFor == nil || !d.Multiplies() {
 		return p.Accum
 	}
-	dims := d.Operands[2].Dims
-	return p.AccumFor(architecture, dtypes, size(dims[len(dims)-1]), size(d.SummedOver()))
+	return p.AccumFor(architecture, dtypes, size(d.AxisOf(def.Column)), size(d.SummedOver()))
 }

@@ -88,7 +88,7 @@ func (c *selfTestCase) withIndices(test selfTest, isInRange bool) selfTestCase {
 				if v = bound + 1; o.Except != "" && float64(v) == c.params[d.Param(o.Except)] {
 					v++
 				}
-			case o.Name == d.Offsets: // which are in range
+			case o.IsOffsets: // which are in range
 			default:
 				v = (v + bound) % bound
 			}

@@ -44,7 +44,7 @@ func scatterAdd(sum func([]float32) float32) kernelFunc {
 		for v := range result.Rows {
 			for c := range result.Cols {
 				var terms []float32
-				if d.Accumulate {
+				if d.Accumulates() {
 					terms = append(terms, result.At(v, c))
 				}
 				for q := range index.Rows {
@@ -52,7 +52,7 @@ func scatterAdd(sum func([]float32) float32) kernelFunc {
 						terms = append(terms, rows.At(q, c))
 					}
 				}
-				if !d.Accumulate || len(terms) > 1 {
+				if !d.Accumulates() || len(terms) > 1 {
 					result.Set(v, c, sum(append(terms, 0)))
 				}
 			}
@@ -87,7 +87,7 @@ func TestHonestOrders(t *testing.T) {
 		}
 		for _, d := range []*def.Definition{embedding.BackwardDefinition, embedding.AccumulateDefinition} {
 			for i, dtype := range num.FloatDTypes {
-				if isSmoke && (i != n || d.Accumulate != (n == 1)) {
+				if isSmoke && (i != n || d.Accumulates() != (n == 1)) {
 					continue
 				}
 				expectAllAccepted(t, target(d, dtype, bounded(def.Order{}, scatterAdd(o.sum))), o.name)
@@ -98,7 +98,7 @@ func TestHonestOrders(t *testing.T) {
 
 // brief leaves out the longer sums of products at low test levels.
 func brief(x *verify.Target) *verify.Target {
-	if testLevel() == verify.Smoke && x.Definition.Kind == def.KindContraction {
+	if testLevel() == verify.Smoke && x.Definition.Product() != nil {
 		o := *x.Operation
 		o.Data = slices.DeleteFunc(slices.Clone(o.Data), func(d op.Data) bool { return d.Definition == x.Definition && work(x.Definition, d.Sizes) > 1<<18 })
 		x.Operation = &o

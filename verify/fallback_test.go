@@ -15,8 +15,8 @@ import (
 type listed []*engine.Lowering
 
 func (listed) Kind() string                            { return "listed" }
-func (b listed) Preferred(def.Kind) []*engine.Lowering { return b }
-func (listed) OnDemand(def.Kind) []*engine.Lowering    { return nil }
+func (b listed) Preferred(*def.Definition) []*engine.Lowering { return b }
+func (listed) OnDemand(*def.Definition) []*engine.Lowering    { return nil }
 
 // TestIsFallback checks that calls run the first of several lowerings with the same rules. Policies
 // choose lowerings with other rules, and one that the backend does not list must be named.

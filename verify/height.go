@@ -17,7 +17,7 @@ type lengths struct {
 // lengthsOf returns the lengths of the sums that an output of a tile depends on.
 func (s *stable) lengthsOf(operand int) lengths {
 	d, a := s.v.target.Definition, s.v.got[operand]
-	if d.Kind != def.KindRowwise {
+	if d.Access() != def.AlongRows {
 		return lengths{s.forms.MostHeight() + 1, a.Rows * a.Cols}
 	}
 	rows, cols := lengthOf(d, s.v.inputs, "R"), lengthOf(d, s.v.inputs, "C")
@@ -42,7 +42,7 @@ func (s *stable) lengthsOf(operand int) lengths {
 		}
 	}
 	for _, form := range s.v.target.forms() {
-		for _, o := range form.Math.Outputs {
+		for _, o := range form.Math().Outputs {
 			if o.Operand == operand {
 				walk(o.Value)
 			}

@@ -54,7 +54,7 @@ func (x *models) names(l *engine.Lowering) string {
 // the model of the profile's tensor cores, if it has any, otherwise the kernel's own.
 func (l *loaded) lossy() def.Model {
 	t, m := l.target, l.model()
-	if d := t.Definition; m != def.FMAChain || t.Promised() != promise.Stable || d.Kind != def.KindContraction || d.Ring.IsExact() {
+	if d := t.Definition; m != def.FMAChain || t.Promised() != promise.Stable || d.Product() == nil || d.Ring().IsExact() {
 		return m
 	}
 	if f := l.operands.DTypes()[0]; f != num.F16 && f != num.BF16 {

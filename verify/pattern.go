@@ -372,7 +372,7 @@ func zeroLines(d *def.Definition, _ *Case, operands []num.Array) {
 
 // hasColumnOfExtreme reports whether a definition has an arg-max or arg-min.
 func hasColumnOfExtreme(d *def.Definition) bool {
-	return slices.ContainsFunc(d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin })
+	return slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin })
 }
 
 // contention lists pairs of values of a row that compete for the extreme, with the range of the
@@ -513,7 +513,7 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 		var g gen.Generator
 		rowFrom, colFrom := c.origin(o)
 		switch {
-		case o.Name == t.Definition.Offsets:
+		case o.IsOffsets:
 			size, _ := c.size(o.Bound)
 			fillOffsets(a, key, size)
 		case o.IsIndex:
@@ -567,7 +567,7 @@ func (t *Target) bringInside(c *Case, operands []num.Array) {
 	d := t.Definition
 	for i := range d.Operands {
 		o, a := &d.Operands[i], operands[i]
-		if !o.IsIndex || !o.IsIn || o.Name == d.Offsets {
+		if !o.IsIndex || !o.IsIn || o.IsOffsets {
 			continue
 		}
 		bound, _ := c.size(o.Bound)

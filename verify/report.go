@@ -704,7 +704,7 @@ func (l *loaded) inputsAt(operand, row, col int) []string {
 	d := l.target.Definition
 	at := l.indicesAt(operand, row, col)
 	along, length := "", 1
-	if d.Kind == def.KindContraction {
+	if d.Multiplies() {
 		along = d.SummedOver()
 		length, _ = l.c.size(along)
 	}

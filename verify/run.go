@@ -365,7 +365,7 @@ func (s *verification) manner(x *trialRun) manner {
 	if s.mayCompile() {
 		m.compiled, m.withAll = s.compiledFor(s.bench.ctx, x.l.model()), s.whole[x.c]
 	}
-	if m.withFreivalds = s.t.Definition.Ring.IsExact() && !s.o.InterpretAll; m.withFreivalds || m.compiled != nil {
+	if m.withFreivalds = s.t.Definition.Ring().IsExact() && !s.o.InterpretAll; m.withFreivalds || m.compiled != nil {
 		m.key = drawKey(s.o.Seed, x.l, x.base)
 	}
 	return m

@@ -100,7 +100,7 @@ func (s boundedSets) at(operand, row, col int) set {
 
 // isOne reports whether every honest kernel gives the answer's value: for copies, and on a grid.
 func (v *view) isOne(operand, row, col int) bool {
-	return v.target.Definition.Kind == def.KindGather || v.isOnGrid(operand, row, col)
+	return v.target.Definition.Copies() || v.isOnGrid(operand, row, col)
 }
 
 // ordered encloses what the definition's own steps give with sums in the declared order.

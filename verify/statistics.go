@@ -44,7 +44,7 @@ func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 			r.count(evidence.Statistics, 1, 0)
 		}
 	}
-	if d.Kind == def.KindContraction {
+	if d.Product() != nil {
 		s.contractionStatistics(x, judgeBias, fail, r)
 		return
 	}
@@ -266,10 +266,10 @@ func (l *loaded) scaled(row, col int, sum float64) []float64 {
 		a := l.array(operand)
 		return float64(a.At(at, 0))
 	}
-	if i := d.Operand(d.RowScale); i >= 0 {
+	if i := d.Operand(d.Scales().Row); i >= 0 {
 		list = append(list, list[len(list)-1]*scale(i, row))
 	}
-	if i := d.Operand(d.ColScale); i >= 0 {
+	if i := d.Operand(d.Scales().Col); i >= 0 {
 		list = append(list, list[len(list)-1]*scale(i, col))
 	}
 	return list
@@ -282,7 +282,7 @@ func (l *loaded) products() func(row, col int, into []float64) []float64 {
 	if d.HasAxes() {
 		return l.productsOfStack
 	}
-	lefts, rights := widened(operands[0], d.TransposeLeft), widened(operands[1], !d.TransposeRight)
+	lefts, rights := widened(operands[0], d.Product().TransposeLeft), widened(operands[1], !d.Product().TransposeRight)
 	return func(row, col int, into []float64) []float64 {
 		for k, a := range lefts[row] {
 			into = append(into, a*rights[col][k])

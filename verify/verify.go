@@ -128,7 +128,7 @@ func (t *Target) namedFormats() [][]num.DType {
 // IsFallback reports whether calls use the lowering only if another one, which computes by the
 // same rules and which the backend prefers, is not admitted.
 func (t *Target) IsFallback() bool {
-	preferred := t.Backend.Preferred(t.Definition.Kind)
+	preferred := t.Backend.Preferred(t.Definition)
 	at := slices.Index(preferred, t.Lowering)
 	return at > 0 && slices.ContainsFunc(preferred[:at], func(l *engine.Lowering) bool {
 		return t.takesLike(l) && l.Promise.AccumFor == nil && t.Lowering.Promise.AccumFor == nil && l.Promise.Accum == t.Lowering.Promise.Accum && l.Promise.IsBits() == t.Lowering.Promise.IsBits()

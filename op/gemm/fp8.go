@@ -40,7 +40,7 @@ func fp8Operation() *op.Operation {
 		Scalings: scalings(d),
 	}
 	withScales(o)
-	o.Data = scaledData(d, "normal", map[string]op.Element{d.RowScale: op.Positive, d.ColScale: op.Positive})
+	o.Data = scaledData(d, "normal", map[string]op.Element{d.Scales().Row: op.Positive, d.Scales().Col: op.Positive})
 	return o
 }
 
@@ -111,7 +111,7 @@ func fp8Patterns() []op.Pattern {
 	for _, f := range fp8Fillings() {
 		p := op.Pattern{Name: f.name, Definition: d, IsGrid: f.isGrid, Values: map[string]op.Element{"A": f.left.element(true), "B": f.right.element(true)}}
 		if f.isGrid {
-			p.Values[d.RowScale], p.Values[d.ColScale] = powersOfTwo, powersOfTwo
+			p.Values[d.Scales().Row], p.Values[d.Scales().Col] = powersOfTwo, powersOfTwo
 		}
 		list = append(list, p)
 	}

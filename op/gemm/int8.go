@@ -48,7 +48,7 @@ func int8Operation() *op.Operation {
 		),
 	}
 	withScales(o)
-	o.Data = scaledData(d, "uniform", map[string]op.Element{"A": anyByte, "B": anyByte, d.RowScale: smallScale, d.ColScale: smallScale})
+	o.Data = scaledData(d, "uniform", map[string]op.Element{"A": anyByte, "B": anyByte, d.Scales().Row: smallScale, d.Scales().Col: smallScale})
 	return o
 }
 

@@ -208,7 +208,7 @@ func wrong() []mutants.Mutant {
 			return a.Matrices() == 1 || r < a.Rows-a.Rows/a.Matrices()
 		}})
 		l.Add("batch-strides-ignored", "matrices are read as if they followed each other", mutants.PromisesBits, mutants.Plain{Body: mutants.Contraction(mutants.Fused), Load: mutants.LoadPackedStack})
-		if p.Accumulate {
+		if p.Accumulates() {
 			l.Add("old-ignored", "the old result is overwritten", mutants.AnyOrder, old(func(s, _ float32) float32 { return s }))
 		}
 	}
