@@ -52,7 +52,7 @@ func TestFunctionsAsAssumed(t *testing.T) {
 		if len(o.Bounds) == 0 {
 			continue
 		}
-		for _, n := range o.Definitions[0].Math.Nodes {
+		for _, n := range o.Definitions[0].Math().Nodes {
 			if n.Op == def.OpCall && !assumed[n.Func] {
 				t.Errorf("%s calls %s, of which its closed forms assume nothing", o.Name, n.Func.Name)
 			}

@@ -51,7 +51,7 @@ func TestEveryDefinition(t *testing.T) {
 			count := 0
 			for _, dtype := range num.RealDTypes {
 				models := []def.Model{def.FMAChain}
-				if d.Kind == def.KindContraction {
+				if d.Product() != nil {
 					models = append(models, def.Model{L: 16, F: 25}, def.Model{L: 8, F: 24}, def.Model{L: 32, F: 13, R: 13})
 				}
 				for _, model := range models {

@@ -114,7 +114,7 @@ func writeFunctions(s *strings.Builder, ops []*op.Operation) {
 	var functions []*def.Function
 	for _, o := range ops {
 		for _, d := range o.Definitions {
-			for _, n := range d.Math.Nodes {
+			for _, n := range d.Math().Nodes {
 				if n.Op == def.OpCall && !slices.Contains(functions, n.Func) {
 					functions = append(functions, n.Func)
 				}

@@ -83,7 +83,7 @@ func TestMeasure(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			isContraction := c.Data.Definition.Kind == def.KindContraction
+			isContraction := c.Data.Definition.Product() != nil
 			if r.Case != c || r.Seconds < 0 || r.Repetitions != 3 || r.Bytes <= 0 || !(r.CopyGBps > 0) || (r.FLOPs > 0) != isContraction || (r.TFLOPS() > 0) != isContraction {
 				t.Errorf("%v: %+v", c, r)
 			}

@@ -72,7 +72,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 // lowerings returns those of a definition that are measured.
 func (p *Plan) lowerings(d *def.Definition) []*engine.Lowering {
 	if p.Lowering == "" {
-		return p.Backend.Preferred(d.Kind)
+		return p.Backend.Preferred(d)
 	}
 	return slices.DeleteFunc(engine.Lowerings(p.Backend, d), func(l *engine.Lowering) bool { return l.Name != p.Lowering && l.ID(d) != p.Lowering })
 }
@@ -102,8 +102,8 @@ func (p *Plan) sizes(d *def.Definition) map[string]int {
 			sizes[letter] = large
 		}
 	}
-	switch d.Kind {
-	case def.KindRowwise:
+	switch d.Access() {
+	case def.AlongRows:
 		set(131072, 4096, 256, "R")
 		set(1024, 1024, 1024, "C")
 		for i := range d.Operands {
@@ -112,25 +112,32 @@ func (p *Plan) sizes(d *def.Definition) map[string]int {
 				set(32768, 32768, 32768, "C")
 			}
 		}
-	case def.KindContraction:
-		batch := d.Operands[2].BatchDims()
+	case def.OfProducts:
 		onGPU, large, quick := 4096, 256, 64
 		if d.HasAxes() {
 			onGPU, large, quick = 1024, 128, 32
 		}
-		for _, letter := range d.Operands[2].Dims[len(batch):] {
-			set(onGPU, large, quick, letter)
-		}
-		set(onGPU, 2*large, 2*quick, d.SummedOver())
-		for _, letter := range d.Sizes() {
-			if _, isSet := sizes[letter]; !isSet {
-				set(64, 8, 2, letter)
+		for _, a := range d.Axes() {
+			switch a.Role {
+			case def.Summed:
+				set(onGPU, 2*large, 2*quick, a.Letter)
+			case def.Batch, def.Group:
+				set(64, 8, 2, a.Letter)
+			default:
+				set(onGPU, large, quick, a.Letter)
 			}
 		}
 	default:
-		set(65536, 8192, 1024, "Q")
-		set(32768, 32768, 4096, "V")
-		set(1024, 1024, 256, "D")
+		for _, a := range d.Axes() {
+			switch a.Role {
+			case def.Indexed:
+				set(32768, 32768, 4096, a.Letter)
+			case def.Column:
+				set(1024, 1024, 256, a.Letter)
+			default:
+				set(65536, 8192, 1024, a.Letter)
+			}
+		}
 	}
 	for letter := range sizes {
 		if n, ok := p.Sizes[letter]; ok {
@@ -173,19 +180,8 @@ func (c *Case) Bytes() int64 {
 	return int64(total)
 }
 
-// flops returns the number of multiplications and additions of a contraction; 0 for every
-// other kind.
-func (c *Case) flops() float64 {
-	d := c.Data.Definition
-	if d.Kind != def.KindContraction {
-		return 0
-	}
-	n := 2 * float64(c.Data.Sizes[d.SummedOver()])
-	for _, letter := range d.Operands[2].Dims {
-		n *= float64(c.Data.Sizes[letter])
-	}
-	return n
-}
+// flops returns the number of multiplications and additions of products; 0 without any.
+func (c *Case) flops() float64 { return 2 * c.Data.Definition.MultiplyAdds(c.Data.Sizes) }
 
 // Traffic returns the least number of bytes that a call moves: each input read once, each
 // output written once, operands updated in place both. Of a table that is read by index,
@@ -196,8 +192,8 @@ func Traffic(d *def.Definition, operands []num.Array) int64 {
 		o, a := &d.Operands[i], operands[i]
 		row := int64(a.Cols) * int64(a.DType.Size())
 		bytes := int64(a.Rows) * row
-		if d.Kind == def.KindGather && i == 1 {
-			bytes = int64(Distinct(operands[0])) * row
+		if index := d.ChosenBy(i); index >= 0 {
+			bytes = int64(Distinct(operands[index])) * row
 		}
 		if o.IsIn {
 			total += bytes

@@ -143,8 +143,8 @@ func (r *foreignRun) prepare(ctx context.Context) (err error) {
 		}
 	}
 	backend := r.meter.queue.Device().(engine.Device).Backend()
-	for _, l := range backend.Preferred(r.Definition.Kind) {
-		if l.Takes(r.Definition, r.DTypes) != nil || l.IsBounded {
+	for _, l := range backend.Preferred(r.Definition) {
+		if l.Takes(r.Definition, r.DTypes) != nil || !l.Promise.IsBits() {
 			continue
 		}
 		own, err := r.newSide(ctx, r.meter.queue, l)
@@ -325,7 +325,7 @@ func (r *foreignRun) judge(ctx context.Context, before, after, later, ours *tria
 		}
 	}
 	rows := r.rows(before.Arrays())
-	for _, at := range after.Unwritten(before, r.Lowering.Declares.Omits, nil) {
+	for _, at := range after.Unwritten(before, r.Lowering.Promise.Declares.Omits, nil) {
 		if rows != nil && !slices.Contains(rows, at.Row) {
 			rows = append(rows, at.Row) // perhaps unwritten
 			break

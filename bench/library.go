@@ -34,7 +34,7 @@ type Library struct {
 // libraryOf returns the lowering of a vendor's library for a definition in the given formats,
 // or nil.
 func libraryOf(b engine.Backend, d *def.Definition, dtypes []num.DType) *engine.Lowering {
-	for _, l := range b.OnDemand(d.Kind) {
+	for _, l := range b.OnDemand(d) {
 		if l.Library != "" && l.Takes(d, dtypes) == nil {
 			return l
 		}
@@ -65,7 +65,7 @@ func (m *Meter) newRival(ctx context.Context, s *setting) *rival {
 		return r
 	}
 	d := s.c.Data.Definition
-	model := l.ModelOf(m.queue.Device().Describe().Architecture, d, s.c.DTypes, func(letter string) int { return s.c.Data.Sizes[letter] })
+	model := l.Promise.AccumOf(m.queue.Device().Describe().Architecture, d, s.c.DTypes, func(letter string) int { return s.c.Data.Sizes[letter] })
 	if r.bounds, r.Err = newBounds(ctx, l, d, s.operands.Arrays(), s.c.Data.Params, model); r.Err == nil {
 		r.Err = r.check("before")
 	}

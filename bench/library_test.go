@@ -12,6 +12,7 @@ import (
 	"tokitai/engine"
 	"tokitai/lower"
 	"tokitai/num"
+	"tokitai/promise"
 )
 
 // vendor is a library that computes with a lowering of ours, and changes the outputs.
@@ -47,7 +48,7 @@ func besideVendor(t *testing.T, operation string, dtype num.DType, change func(c
 	}
 	calls, ours := new(int), c.Lowering
 	c.Library = &engine.Lowering{
-		Name: "cpu.vendor", Device: cpu.Kind, Library: "Vendor", IsBounded: true,
+		Name: "cpu.vendor", Device: cpu.Kind, Library: "Vendor", Promise: engine.Promise{Name: promise.Stable},
 		Compile: func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
 			k, err := ours.Compile(dev, d, dtypes, class)
 			return vendor{k, change, calls}, err
@@ -146,4 +147,4 @@ type onDemand struct {
 	list []*engine.Lowering
 }
 
-func (b onDemand) OnDemand(def.Kind) []*engine.Lowering { return b.list }
+func (b onDemand) OnDemand(*def.Definition) []*engine.Lowering { return b.list }

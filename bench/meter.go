@@ -310,7 +310,7 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 			return s, err
 		}
 	}
-	model := c.Lowering.ModelOf(m.queue.Device().Describe().Architecture, d, c.DTypes, func(letter string) int { return c.Data.Sizes[letter] })
+	model := c.Lowering.Promise.AccumOf(m.queue.Device().Describe().Architecture, d, c.DTypes, func(letter string) int { return c.Data.Sizes[letter] })
 	s.sample, err = NewSample(ctx, d, operands.Arrays(), c.Data.Params, model)
 	return s, err
 }
@@ -325,7 +325,7 @@ func fillFrom(a num.Array, o *def.Operand, data op.Data, from uint64) {
 	if element == nil {
 		element = op.Normal
 	}
-	if o.Name == data.Definition.Offsets {
+	if o.IsOffsets {
 		n := data.Sizes[o.Bound]
 		trial.FillOffsets(a, n, func(i int) int { return i * n / (a.Rows - 1) })
 		return

@@ -51,15 +51,15 @@ const mostSteps = 1 << 30
 
 // steps returns how many the reference takes for a whole answer.
 func steps(d *def.Definition, operands []num.Array) int {
-	if d.Kind == def.KindContraction {
-		out, left := operands[2], operands[0]
+	if p := d.Product(); p != nil {
+		out, left := operands[p.Result], operands[p.Left]
 		return out.Rows * out.Cols * (left.Rows / left.Matrices()) * left.Cols / (out.Rows / out.Matrices())
 	}
 	most := 1
 	for _, a := range operands {
 		most = max(most, a.Rows*a.Cols)
 	}
-	return most * max(1, len(d.Exec.Nodes))
+	return most * max(1, len(d.Exec().Nodes))
 }
 
 // runOnCPU computes a definition with the CPU's lowering instead of the reference.
@@ -90,12 +90,28 @@ func runOnCPU(ctx context.Context, d *def.Definition, operands []num.Array, para
 // others, and without their number. A sum over all rows never has an output per row.
 func canSample(d *def.Definition) bool {
 	if d.HasAxes() {
-		return d.Offsets == "" && slices.Equal(d.Operands[0].BatchDims(), d.Operands[2].BatchDims()) && slices.Equal(d.Operands[1].BatchDims(), d.Operands[2].BatchDims())
+		p := d.Product()
+		if p == nil || p.Groups.Offsets != "" {
+			return false
+		}
+		batch := d.Operands[p.Result].BatchDims()
+		return slices.Equal(d.Operands[p.Left].BatchDims(), batch) && slices.Equal(d.Operands[p.Right].BatchDims(), batch)
 	}
-	if d.Kind == def.KindRowwise && slices.ContainsFunc(d.Operands, func(o def.Operand) bool { return o.IsOut && o.Extent&def.PerRow == 0 }) {
+	letter := sampledAxis(d)
+	if slices.ContainsFunc(d.Operands, func(o def.Operand) bool { return o.IsOut && (len(o.Dims) == 0 || o.Dims[0] != letter) }) {
 		return false
 	}
-	return !slices.ContainsFunc(d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpRows || n.Op == def.OpRandom })
+	return !slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpRows || n.Op == def.OpRandom })
+}
+
+// sampledAxis returns the letter of the rows of the first output that has rows.
+func sampledAxis(d *def.Definition) string {
+	for i := range d.Operands {
+		if o := &d.Operands[i]; o.IsOut && len(o.Dims) > 0 {
+			return o.Dims[0]
+		}
+	}
+	return ""
 }
 
 // someRows draws as many rows as the reference computes within a fraction of a second; it
@@ -110,11 +126,9 @@ func someRows(d *def.Definition, operands []num.Array) []int {
 	for i := range d.Operands {
 		steps = max(steps, operands[i].Cols)
 	}
-	switch d.Kind {
-	case def.KindRowwise:
-		steps *= len(d.Exec.Nodes)
-	case def.KindContraction:
-		steps = out.Cols * operands[0].Rows * operands[0].Cols / out.Rows
+	steps *= max(1, len(d.Exec().Nodes))
+	if p := d.Product(); p != nil {
+		steps = out.Cols * operands[p.Left].Rows * operands[p.Left].Cols / out.Rows
 	}
 	n := min(max(budget/max(steps, 1), least), most)
 	if n >= out.Rows {
@@ -133,6 +147,7 @@ func someRows(d *def.Definition, operands []num.Array) []int {
 // restrict keeps the sampled rows of the outputs and the inputs that they depend on.
 // Outputs become copies.
 func (s *Sample) restrict() {
+	letter := sampledAxis(s.d)
 	for i := range s.d.Operands {
 		o := &s.d.Operands[i]
 		switch {
@@ -141,14 +156,12 @@ func (s *Sample) restrict() {
 		case s.Rows == nil:
 		case s.d.HasAxes():
 			s.Want[i] = s.pickMatrices(i)
-		case s.d.Kind == def.KindContraction && i == 0 && s.d.TransposeLeft:
-			s.Want[i] = pickColumns(s.Want[i], s.Rows)
-		case s.d.Kind == def.KindContraction && (i == 1 || o.Name == s.d.ColScale), s.d.Kind == def.KindGather && i == 1:
-		case s.d.Kind == def.KindScatterAdd && i == 0:
+		case o.IsIndex && o.Bound == letter:
 			s.Want[i] = renumber(s.Want[i], s.Rows)
-		case s.d.Kind == def.KindScatterAdd && i == 1:
-		case s.d.Kind != def.KindRowwise || o.Extent&def.PerRow != 0:
+		case slices.Index(o.Dims, letter) == 0:
 			s.Want[i] = pickRows(s.Want[i], s.Rows)
+		case slices.Contains(o.Dims, letter):
+			s.Want[i] = pickColumns(s.Want[i], s.Rows)
 		}
 	}
 }
@@ -163,14 +176,15 @@ func pickRows(a num.Array, rows []int) num.Array {
 // of a product of its own: a row of the result, and the row or column of the left operand
 // that it comes from, with the matrices that belong to it.
 func (s *Sample) pickMatrices(i int) num.Array {
-	from, out := s.Want[i], s.Want[2]
+	p := s.d.Product()
+	from, out := s.Want[i], s.Want[p.Result]
 	perMatrix := out.Rows / out.Matrices()
 	rows, cols := from.Rows/from.Matrices(), from.Cols
-	isLeft := i == 0
+	isLeft := i == p.Left
 	switch {
-	case isLeft && s.d.TransposeLeft:
+	case isLeft && p.TransposeLeft:
 		cols = 1
-	case isLeft || i == 2:
+	case isLeft || i == p.Result:
 		rows = 1
 	}
 	to := num.NewArray(from.DType, len(s.Rows)*rows, cols)
@@ -185,9 +199,9 @@ func (s *Sample) pickMatrices(i int) num.Array {
 		row := s.Rows[r/rows]
 		m := from.Matrix(row / perMatrix)
 		switch {
-		case isLeft && s.d.TransposeLeft:
+		case isLeft && p.TransposeLeft:
 			return m.Bits64(r%rows, row%perMatrix)
-		case isLeft || i == 2:
+		case isLeft || i == p.Result:
 			return m.Bits64(row%perMatrix, c)
 		}
 		return m.Bits64(r%rows, c)

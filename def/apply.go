@@ -18,12 +18,12 @@ func (b *Builder) Apply(d *Definition, of map[string]Value) map[string]Value {
 }
 
 func (b *Builder) apply(d *Definition, of, results map[string]Value) error {
-	if d == nil || d.Kind != KindRowwise {
+	if d == nil || d.Expression() == nil {
 		return fmt.Errorf("%v is applied, want a rowwise definition", d)
 	}
 	unused := maps.Clone(of)
 	copies := map[*Node]*Node{}
-	for _, n := range d.Math.Nodes {
+	for _, n := range d.Math().Nodes {
 		c := *n
 		c.ID, c.Name, c.Args = 0, "", nil
 		for _, a := range n.Args {
@@ -62,7 +62,7 @@ func (b *Builder) apply(d *Definition, of, results map[string]Value) error {
 			return fmt.Errorf("%s is applied to a value for %s, which it does not have", d.Name, name)
 		}
 	}
-	for _, o := range d.Math.Outputs {
+	for _, o := range d.Math().Outputs {
 		results[d.Operands[o.Operand].Name] = Value{copies[o.Value]}
 	}
 	return nil

@@ -23,57 +23,20 @@ func (u BatchUse) String() string { return [...]string{"invariant", "placed", "e
 
 // BatchAxis returns the letter of the rows that a batch consists of: the rows of a rowwise
 // definition, the queries of a gather or scatter-add, and the rows of a product's left
-// operand as it is stored, which the gradient of the right one sums over.
-func (d *Definition) BatchAxis() string {
-	switch d.Kind {
-	case KindContraction:
-		dims := d.Operands[0].Dims
-		return dims[len(dims)-2]
-	case KindGather, KindScatterAdd:
-		return d.Operands[0].Dims[0]
-	}
-	return "R"
-}
+// operand as it is stored.
+func (d *Definition) BatchAxis() string { return d.Form.batchAxis(d) }
 
 // BatchUse returns what a row of an output, the operand at a position, depends on, and why
 // if that is more than its own row.
 func (d *Definition) BatchUse(operand int) (use BatchUse, why string) {
-	o := &d.Operands[operand]
-	if d.Kind != KindRowwise {
-		if !slices.Contains(o.Dims, d.BatchAxis()) {
-			return WholeBatch, "sums over " + d.BatchAxis()
-		}
-		return OwnRow, ""
-	}
-	for _, out := range d.Exec.Outputs {
-		switch {
-		case out.Operand != operand:
-		case o.Extent&PerRow != 0:
-			return rowUse(out.Value, map[*Node]bool{})
-		case out.Value.Late:
-			return WholeBatch, "sums over R"
-		}
-	}
-	return WholeBatch, "has no rows"
+	return d.Form.batchUse(d, operand)
 }
 
-// rowUse returns what a row of a node's values depends on. No value with rows uses a sum over
-// rows: those are late.
-func rowUse(n *Node, seen map[*Node]bool) (use BatchUse, why string) {
-	if seen[n] {
-		return OwnRow, ""
+// useOfRows returns what a row of an output depends on, where outputs without the batch axis sum over
+// it.
+func useOfRows(d *Definition, operand int) (use BatchUse, why string) {
+	if axis := d.BatchAxis(); !slices.Contains(d.Operands[operand].Dims, axis) {
+		return WholeBatch, "sums over " + axis
 	}
-	seen[n] = true
-	switch n.Op {
-	case OpRows:
-		return WholeBatch, "uses the number of rows"
-	case OpRandom:
-		use, why = OwnPlace, "uses random words"
-	}
-	for _, a := range n.Args {
-		if u, w := rowUse(a, seen); u > use {
-			use, why = u, w
-		}
-	}
-	return use, why
+	return OwnRow, ""
 }

@@ -84,7 +84,7 @@ func (d *Definition) InPlacePartners(out *Operand) []string {
 // MayReplace reports whether out may use exactly the memory of in: one is only
 // written, the other only read. An operand that is read and written needs no partner.
 func (d *Definition) MayReplace(out, in *Operand) bool {
-	return d.Kind == KindRowwise && out.Extent == PerElement && in.Extent == PerElement &&
+	return d.Expression() != nil && out.Extent == PerElement && in.Extent == PerElement &&
 		out.IsOut && !out.IsIn && in.IsIn && !in.IsOut && d.share(out, in)
 }
 

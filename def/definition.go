@@ -12,60 +12,29 @@ import (
 	"tokitai/num"
 )
 
-// Kind is one of the four forms of a definition.
-type Kind uint8
-
-const (
-	KindRowwise     Kind = iota // expressions over the rows of a matrix
-	KindContraction             // C = op(A)·op(B) (+ C)
-	KindGather                  // rows of a table by index
-	KindScatterAdd              // sums of rows by index
-)
-
-func (k Kind) String() string {
-	return [...]string{"rowwise", "contraction", "gather", "scatter-add"}[k]
-}
-
 // Definition is the definition of an operation. It is immutable and safe for
 // concurrent use: its fields are exported to be read, and the engine refuses a definition
 // that was changed ([Definition.CheckUnchanged]). Its address identifies it within a process,
 // its Hash everywhere.
 type Definition struct {
 	Name     string
-	Kind     Kind
+	Form     Form
 	Operands []Operand
 	Params   []Param
 
-	// Rowwise definitions: the same expression with function calls kept, for
-	// truth, and expanded, for execution.
-	Math, Exec Graph
-
-	// Contractions: operands are left, right and result, then the offsets of groups and
-	// the scales.
-	TransposeLeft, TransposeRight bool
-
-	// Contractions with groups: Group is the letter of their number, Grouped that of the
-	// size that Offsets, an operand, divides into them.
-	Group, Grouped, Offsets string
-
-	// Contractions with scales: the operands by which sums are multiplied, one value for each
-	// row and one for each column of the result; "" for none.
-	RowScale, ColScale string
-
-	// Contractions: in what numbers products are summed.
-	Ring Ring
-
-	// Contractions and scatter-adds: the result's old value is the first term.
-	Accumulate bool
-
 	forms   []*Definition // usual ones
 	flat    bool
+	axes    []Axis
+	sums    []Sum
 	formula []string
 	clauses []string
 	text    string
 	hash    [sha256.Size]byte
 	built   [sha256.Size]byte // digest when it was built
 }
+
+// indexDType is how indices and labels are stored.
+const indexDType = num.I32
 
 // MaxOperands is the maximum number of operands of a definition.
 const MaxOperands = 16
@@ -79,9 +48,10 @@ type Operand struct {
 	IsIn   bool
 	IsOut  bool
 
-	IsIndex bool   // int32, each below Bound unless it equals the parameter Except; or the offsets of groups
-	Bound   string // the letter of the size that limits an index, or that offsets divide
-	Except  string // parameter naming one more index that is allowed, or ""
+	IsIndex   bool   // int32, each below Bound unless it equals the parameter Except; or the offsets of groups
+	IsOffsets bool   // of groups: they ascend from 0 to Bound
+	Bound     string // the letter of the size that limits an index, or that offsets divide
+	Except    string // parameter naming one more index that is allowed, or ""
 }
 
 // IsInt reports whether the operand holds integers of one format. All others hold floats, or
@@ -171,21 +141,6 @@ func (d *Definition) Param(name string) int {
 // that computes each element from that element alone, and at most a sum of all.
 func (d *Definition) IsFlat() bool { return d.flat }
 
-func (d *Definition) isFlat() bool {
-	for i := range d.Operands {
-		if e := d.Operands[i].Extent; e == PerRow || e == PerColumn {
-			return false
-		}
-	}
-	for _, n := range d.Exec.Nodes {
-		switch {
-		case n.Op.IsRowReduction(), n.Op == OpColSum, n.Op == OpCol, n.Op == OpColFloat, n.Op == OpRows, n.Op == OpColumns, n.Op == OpInside:
-			return false
-		}
-	}
-	return d.Kind == KindRowwise
-}
-
 // Must returns d, and panics if err is not nil. It is for definitions in package
 // variables.
 func Must(d *Definition, err error) *Definition {
@@ -226,7 +181,10 @@ func (d *Definition) seal() (*Definition, error) {
 			return nil, fmt.Errorf("%s: a formula or clause %q, want one line of text", d.Name, line)
 		}
 	}
-	d.flat = d.isFlat()
+	if f := d.Expression(); f != nil {
+		d.flat = f.isFlat(d)
+	}
+	d.axes, d.sums = d.Form.axes(d), d.Form.sums(d)
 	d.text = d.print(false)
 	d.hash = sha256.Sum256([]byte(d.text))
 	d.built = d.digest()
@@ -239,7 +197,7 @@ func (d *Definition) checkRule(o Operand) error {
 	switch isInt := d.storesInt(o); {
 	case o.IsIndex || isInt && o.DTypes.Like == "" && slices.Equal(o.DTypes.Allowed, []num.DType{num.I32}):
 		return nil
-	case d.Ring.IsExact(): // rules has made the formats
+	case d.Ring().IsExact(): // rules has made the formats
 		return nil
 	case isInt:
 		return fmt.Errorf("output %s holds int32, which are stored in %s alone, got rule %q", o.Name, num.I32, o.DTypes)
@@ -248,7 +206,7 @@ func (d *Definition) checkRule(o Operand) error {
 		if !f.IsFloat() {
 			return fmt.Errorf("operand %s: %s does not store real values", o.Name, f)
 		}
-		if isFactor := d.Kind == KindContraction && o.Name == d.Operands[0].Name; f.IsFP8() && !isFactor {
+		if f.IsFP8() && !d.Form.checkFactor(d, o) {
 			return fmt.Errorf("operand %s: %s stores factors of matrix products alone", o.Name, f)
 		}
 	}
@@ -273,7 +231,7 @@ func (d *Definition) checkRule(o Operand) error {
 
 // storesInt reports whether the value that an output stores is an int32.
 func (d *Definition) storesInt(o Operand) bool {
-	for _, out := range d.Math.Outputs {
+	for _, out := range d.Math().Outputs {
 		if d.Operands[out.Operand].Name == o.Name {
 			return out.Value.Type == Int
 		}

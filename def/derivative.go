@@ -47,12 +47,7 @@ func Derivative(d *Definition, of []string, known ...*Function) (*Definition, er
 	w, err := d.wanted(of)
 	if err == nil {
 		var gradients *Definition
-		if d.Kind == KindRowwise {
-			gradients, err = newDifferentiator(d, w, known).run()
-		} else {
-			gradients, err = d.tableDerivative(w)
-		}
-		if err == nil {
+		if gradients, err = d.Form.derivative(d, w, known); err == nil {
 			return gradients, nil
 		}
 	}
@@ -122,12 +117,12 @@ func list(names []string) string {
 func (d *Definition) gradientPrefix(names []string) string {
 	taken := map[string]bool{}
 	for _, o := range d.Operands {
-		taken[o.Name] = o.IsIn || d.Kind != KindRowwise
+		taken[o.Name] = o.IsIn || d.Expression() == nil
 	}
 	for _, p := range d.Params {
 		taken[p.Name] = true
 	}
-	for _, n := range d.Math.Nodes {
+	for _, n := range d.Math().Nodes {
 		taken[n.Name] = taken[n.Name] || d.Operand(n.Name) < 0
 	}
 	prefix := "d"
@@ -135,6 +130,22 @@ func (d *Definition) gradientPrefix(names []string) string {
 		prefix += "_"
 	}
 	return prefix
+}
+
+// inputOfGradient returns the one input that a gradient is wanted of, for a form with one result, and
+// the formula of the gradient.
+func (d *Definition) inputOfGradient(w wanted, out *Operand) (in *Operand, formula []string, err error) {
+	scales := d.Scales()
+	inputs := slices.DeleteFunc(slices.Clone(w.inputs), func(name string) bool {
+		return !w.isNamed && (name == out.Name || name == scales.Row || name == scales.Col)
+	})
+	if len(inputs) != 1 {
+		return nil, nil, fmt.Errorf("%s have a gradient each, and a %s has one result: name one of them", list(w.inputs), d.Form)
+	}
+	if in = &d.Operands[d.Operand(inputs[0])]; in == out {
+		return nil, nil, fmt.Errorf("the gradient of the old %s is that of the new one", in.Name)
+	}
+	return in, []string{fmt.Sprintf("%s%s = the derivative of sum(%s%s * %s) by %s, of %s", w.prefix, in.Name, w.prefix, out.Name, out.Name, in.Name, d.Name)}, nil
 }
 
 // differentiator computes the gradients of a rowwise definition, from its outputs to its
@@ -160,7 +171,7 @@ func newDifferentiator(d *Definition, w wanted, known []*Function) *differentiat
 }
 
 func (x *differentiator) run() (*Definition, error) {
-	nodes := x.d.Math.Nodes
+	nodes := x.d.Math().Nodes
 	for _, n := range nodes {
 		switch n.Op {
 		case OpInput:
@@ -172,7 +183,7 @@ func (x *differentiator) run() (*Definition, error) {
 			x.reaches[n] = x.reaches[n] || x.reaches[a] && n.Type == Float
 		}
 	}
-	for _, o := range x.d.Math.Outputs {
+	for _, o := range x.d.Math().Outputs {
 		operand := &x.d.Operands[o.Operand]
 		if slices.Contains(x.outputs, operand.Name) && x.reaches[o.Value] {
 			name := x.prefix + operand.Name
@@ -208,7 +219,7 @@ func (x *differentiator) run() (*Definition, error) {
 // taken returns the names that values of the derivative cannot have.
 func (x *differentiator) taken() map[string]bool {
 	taken := map[string]bool{}
-	for _, n := range x.d.Math.Nodes {
+	for _, n := range x.d.Math().Nodes {
 		taken[n.Name] = true
 	}
 	for _, name := range slices.Concat(x.inputs, x.outputs, x.params) {

@@ -29,7 +29,7 @@ func (x *differentiator) define(gradients map[string]Value) (*Definition, error)
 	for _, name := range outputs {
 		reach(gradients[name].node, nodes)
 	}
-	b := &Builder{d: &Definition{Name: x.name, Kind: KindRowwise}}
+	b := &Builder{d: &Definition{Name: x.name, Form: new(Expression)}}
 	f := formats{d: x.d, b: b, stored: map[string]string{}}
 	hasElements := slices.ContainsFunc(outputs, func(name string) bool { return x.extentOf(name) == PerElement })
 	for n := range nodes {

@@ -74,7 +74,7 @@ func (d *Definition) Sizes() []string {
 	var letters []string
 	for i := range d.Operands {
 		for _, l := range d.Operands[i].Dims {
-			if !slices.Contains(letters, l) && d.Operands[i].Name != d.Offsets {
+			if !slices.Contains(letters, l) && !d.Operands[i].IsOffsets {
 				letters = append(letters, l)
 			}
 		}
@@ -164,7 +164,7 @@ func (d *Definition) Format(choice []num.DType) num.DType {
 			return choice[i]
 		}
 	}
-	if d.Ring.IsExact() {
+	if d.Ring().IsExact() {
 		return choice[0]
 	}
 	return num.F32

@@ -43,6 +43,7 @@ func Parse(text string, known ...*Function) (*Definition, error) {
 
 // parser parses a text line by line.
 type parser struct {
+	form  *textForm
 	lines []textLine
 	known []*Function
 
@@ -159,10 +160,11 @@ func (p *parser) parse() (*Definition, error) {
 	if err := p.header(); err != nil {
 		return nil, err
 	}
-	d := p.b.d
-	if d.Kind != KindRowwise {
-		return p.table()
-	}
+	return p.form.parse(p)
+}
+
+// rowwise parses a rowwise definition.
+func (p *parser) rowwise() (*Definition, error) {
 	header := p.places[""]
 	body := p.lines
 	if err := p.functions(); err != nil { // which may stand below their use
@@ -218,9 +220,26 @@ func (l *textLine) declares(words ...string) bool {
 	return !l.isProse && slices.ContainsFunc(words, l.begins) && l.tokens[1].kind == tokenName
 }
 
-var kinds = map[string]Kind{
-	KindRowwise.String(): KindRowwise, KindContraction.String(): KindContraction,
-	KindGather.String(): KindGather, KindScatterAdd.String(): KindScatterAdd,
+// forms lists the forms that texts can have, by the words that they begin with.
+var forms = []textForm{
+	{new(Expression), (*parser).rowwise},
+	{new(Product), fixed(parseContraction)},
+	{new(Lookup), fixed(parseGather)},
+	{new(Scatter), fixed(parseScatterAdd)},
+}
+
+// Forms returns a form of each type, without content.
+func Forms() []Form {
+	var list []Form
+	for _, f := range forms {
+		list = append(list, f.Form)
+	}
+	return list
+}
+
+type textForm struct {
+	Form
+	parse func(*parser) (*Definition, error)
 }
 
 // header parses the version, the kind and the name.
@@ -237,9 +256,9 @@ func (p *parser) header() error {
 		return &SyntaxError{first.number + 1, 1, "the text ends, want the kind and name of a definition, such as \"rowwise softmax.forward\""}
 	}
 	words := strings.Fields(cutComment(l.raw))
-	kind, isKind := kinds[words[0]]
-	if !isKind || len(words) != 2 {
-		return l.start().errorf("unexpected %q, want rowwise, contraction, gather or scatter-add and a name", strings.TrimSpace(l.raw))
+	at := slices.IndexFunc(forms, func(f textForm) bool { return f.String() == words[0] })
+	if at < 0 || len(words) != 2 {
+		return l.start().errorf("unexpected %q, want %s and a name", strings.TrimSpace(l.raw), formWords())
 	}
 	if len(words[1]) > MaxName {
 		return l.start().errorf("the name has %d characters, want at most %d", len(words[1]), MaxName)
@@ -250,9 +269,18 @@ func (p *parser) header() error {
 		}
 		return l.start().errorf("definition %q: want a name like softmax.forward", words[1])
 	}
-	p.b.d.Kind, p.b.d.Name = kind, words[1]
+	p.form, p.b.d.Form, p.b.d.Name = &forms[at], forms[at].Form, words[1]
 	p.places[""] = l.start()
 	return nil
+}
+
+// formWords lists the words of the forms.
+func formWords() string {
+	var words []string
+	for _, f := range forms {
+		words = append(words, f.String())
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
 func cutComment(s string) string {
@@ -335,7 +363,7 @@ func (p *parser) declare(t token) error {
 	if t.kind != tokenName || !nameForm.MatchString(t.text) {
 		return t.errorf("unexpected %s, want a name", t)
 	}
-	if meaning, taken := reservedNames[t.text]; taken && p.b.d.Kind == KindRowwise {
+	if meaning, taken := reservedNames[t.text]; taken && p.b.d.Expression() != nil {
 		return t.errorf("the name %s stands for %s", t.text, meaning)
 	}
 	if other, taken := p.places[t.text]; taken {

@@ -60,7 +60,7 @@ func (p *parser) dims(c *cursor, o *Operand) error {
 		}
 		o.Dims = append(o.Dims, t.text)
 	}
-	if p.b.d.Kind != KindRowwise {
+	if p.b.d.Expression() == nil {
 		return nil
 	}
 	extent, ok := extents[strings.Join(o.Dims, ",")]
@@ -145,7 +145,7 @@ func (p *parser) index(c *cursor, o *Operand) error {
 			return except.errorf("unexpected %s, want the name of a parameter", except)
 		}
 	}
-	if p.b.d.Kind == KindRowwise && (o.Bound != "C" || o.Extent != PerRow || o.IsOut) {
+	if p.b.d.Expression() != nil && (o.Bound != "C" || o.Extent != PerRow || o.IsOut) {
 		return start.errorf("operand %s: want an index to be an input with one value per row in [0,C)", o.Name)
 	}
 	return c.finished()

@@ -30,7 +30,7 @@ func (r Ring) IsExact() bool { return r != Ring{} }
 // IsExact reports whether every result is an integer that is computed exactly: a contraction in a
 // ring, without scales. Nothing is rounded, and whatever a kernel promises, each element has one
 // admissible value.
-func (d *Definition) IsExact() bool { return d.Ring.IsExact() && !d.HasScales() }
+func (d *Definition) IsExact() bool { return d.Ring().IsExact() && !d.HasScales() }
 
 // String returns the ring as the text of a definition has it: Z/2^32.
 func (r Ring) String() string { return fmt.Sprintf("Z/%d^%d", r.P, r.K) }

@@ -21,8 +21,8 @@ func TestRingText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (def.Ring{P: 7, K: 3}); d.Ring != want {
-		t.Errorf("got ring %v, want %v", d.Ring, want)
+	if want := (def.Ring{P: 7, K: 3}); d.Ring() != want {
+		t.Errorf("got ring %v, want %v", d.Ring(), want)
 	}
 	if got := d.Text(); got != ringText {
 		t.Errorf("got\n%s\nwant\n%s", got, ringText)

@@ -24,7 +24,7 @@ var reservedNames = map[string]string{"C": "the number of columns", "R": "the nu
 // Rowwise builds a definition over the rows of an R×C matrix. If it is invalid, the
 // error names the node.
 func Rowwise(name string, build func(b *Builder)) (*Definition, error) {
-	b := &Builder{d: &Definition{Name: name, Kind: KindRowwise}}
+	b := &Builder{d: &Definition{Name: name, Form: new(Expression)}}
 	if build == nil {
 		return nil, fmt.Errorf("%s: nothing builds it", name)
 	}
@@ -258,9 +258,9 @@ func (b *Builder) finish() error {
 			return err
 		}
 	}
-	b.d.Math = b.graph(false)
-	b.d.Exec = b.graph(true)
-	for _, n := range b.d.Exec.Nodes {
+	f := &Expression{Math: b.graph(false), Exec: b.graph(true)}
+	b.d.Form = f
+	for _, n := range f.Exec.Nodes {
 		if len(n.Args) == 0 || n.Name == "" {
 			continue
 		}

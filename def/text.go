@@ -20,7 +20,7 @@ const Version = "tokitai-def 1"
 // functions outside their domain. Those lines are not part of the identity.
 func (d *Definition) print(docs bool) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s\n%s %s\n", Version, d.Kind, d.Name)
+	fmt.Fprintf(&s, "%s\n%s %s\n", Version, d.Form, d.Name)
 	for i := range d.Operands {
 		fmt.Fprintf(&s, "  %s\n", d.operandText(&d.Operands[i]))
 	}
@@ -31,30 +31,7 @@ func (d *Definition) print(docs bool) string {
 		printDocs(&s, "formula", d.formula)
 		printDocs(&s, "clause", d.clauses)
 	}
-	switch d.Kind {
-	case KindRowwise:
-		printGraph(&s, d.Math.Nodes, d)
-		names := nodeNames(d.Math.Nodes, d)
-		for _, o := range d.Math.Outputs {
-			fmt.Fprintf(&s, "  %s <- %s\n", d.Operands[o.Operand].Name, names[o.Value])
-		}
-		for _, f := range functionsIn(d.Math.Nodes) {
-			s.WriteString(f.text(docs))
-		}
-		printRules(&s, d.Math.Nodes)
-	case KindContraction:
-		d.printContraction(&s)
-	case KindGather:
-		fmt.Fprintf(&s, "  %s[q,d] <- bits of %s[%s[q],d], +0 for a bad index\n", d.Operands[2].Name, d.Operands[1].Name, d.Operands[0].Name)
-	case KindScatterAdd:
-		first := "+0"
-		if d.Accumulate {
-			first = d.Operands[2].Name + "[v,d]"
-		}
-		fmt.Fprintf(&s, "  %s[v,d] <- %s + sum of %s[q,d] over %s[q] = v\n", d.Operands[2].Name, first, d.Operands[1].Name, d.Operands[0].Name)
-		fmt.Fprintf(&s, "    %s f16: exact, one rounding, an exact zero is +0\n", d.Operands[1].Name)
-		fmt.Fprintf(&s, "    else: the q with %s[q] = v, ascending, in chunks of %d of them, each from +0, chunk sums added ascending\n", d.Operands[0].Name, ScatterChunk)
-	}
+	d.Form.print(d, &s, docs)
 	return s.String()
 }
 
@@ -76,8 +53,8 @@ func (d *Definition) operandText(o *Operand) string {
 	}
 	text := fmt.Sprintf("%-5s %s[%s] %s", role, o.Name, strings.Join(o.Dims, ","), o.DTypes.text())
 	switch {
-	case o.Name == d.Offsets:
-		return text + " ascending from 0 to " + d.Grouped
+	case o.IsOffsets:
+		return text + " ascending from 0 to " + o.Bound
 	case o.IsIndex && o.Except != "":
 		return fmt.Sprintf("%s in [0,%s) or %s", text, o.Bound, o.Except)
 	case o.IsIndex:
@@ -119,39 +96,6 @@ func (p *Param) text() string {
 		s += " default " + numberText(*p.Default)
 	}
 	return s
-}
-
-func (d *Definition) printContraction(s *strings.Builder) {
-	index := func(o Operand) string {
-		return fmt.Sprintf("%s[%s]", o.Name, strings.ToLower(strings.Join(o.Dims, ",")))
-	}
-	first := "+0"
-	if d.Accumulate {
-		first = index(d.Operands[2])
-	}
-	sum := fmt.Sprintf("%s + sum over %s ascending of %s * %s", first,
-		strings.ToLower(d.SummedOver()), index(d.Operands[0]), index(d.Operands[1]))
-	if d.Ring.IsExact() {
-		sum = fmt.Sprintf("sum over %s of %s * %s %s", strings.ToLower(d.SummedOver()), index(d.Operands[0]), index(d.Operands[1]), d.Ring.text(d.Operands[0].DTypes.Allowed[0]))
-	}
-	if d.HasScales() {
-		if d.Ring.IsExact() {
-			sum += ", rounded to f32"
-		}
-		sum = "(" + sum + ")"
-		for _, scale := range []string{d.RowScale, d.ColScale} {
-			if scale != "" {
-				sum += " * " + index(d.Operands[d.Operand(scale)])
-			}
-		}
-		sum += ", each product by a scale rounded to f32"
-	}
-	fmt.Fprintf(s, "  %s <- %s", index(d.Operands[2]), sum)
-	if d.Offsets != "" {
-		g := strings.ToLower(d.Group)
-		fmt.Fprintf(s, ", %s[%s] <= %s < %s[%s+1]", d.Offsets, g, strings.ToLower(d.Grouped), d.Offsets, g)
-	}
-	s.WriteString("\n")
 }
 
 // rules holds the rules of sums, which depend on sizes alone. The reference follows them
@@ -305,7 +249,7 @@ func functionsIn(nodes []*Node) []*Function {
 }
 
 // Functions returns the functions that the definition calls, sorted by name.
-func (d *Definition) Functions() []*Function { return functionsIn(d.Math.Nodes) }
+func (d *Definition) Functions() []*Function { return functionsIn(d.Math().Nodes) }
 
 // Text returns the function's promise and expansion, as in the text of the definitions
 // that call it. Functions called inside it are expanded.

@@ -316,7 +316,7 @@ func TestHashTellsGraphsApart(t *testing.T) {
 // shapeOf writes a graph without names: nodes by number, constants by bits.
 func shapeOf(d *def.Definition) string {
 	s := ""
-	for _, n := range d.Exec.Nodes {
+	for _, n := range d.Exec().Nodes {
 		s += fmt.Sprint(n.Op, n.Operand, n.Param, n.Int, n.Storage, n.Extent, n.Type)
 		if n.Real != nil {
 			s += fmt.Sprint(math.Float32bits(n.Real.F32()))
@@ -326,7 +326,7 @@ func shapeOf(d *def.Definition) string {
 		}
 		s += ";"
 	}
-	for _, o := range d.Exec.Outputs {
+	for _, o := range d.Exec().Outputs {
 		s += fmt.Sprint(o.Operand, o.Value.ID, " ")
 	}
 	return s
@@ -350,7 +350,7 @@ func TestLines(t *testing.T) {
 		"  t1 = rint(x)", "  n = ftoi(t1)", "  t2 = iadd(n, 127i)", "  t3 = shl(t2, 23i)", "  e = float(t3)",
 		"  t4 = rint(e)", "  n.2 = ftoi(t4)", "  t5 = iadd(n.2, 127i)", "  t6 = shl(t5, 23i)", "  t7 = float(t6)", "  y <- t7",
 	}
-	if got := d.Exec.Lines(d); !slices.Equal(got, want) {
+	if got := d.Exec().Lines(d); !slices.Equal(got, want) {
 		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -363,7 +363,7 @@ func TestGraphs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, g := range map[string]def.Graph{"math": d.Math, "exec": d.Exec} {
+		for name, g := range map[string]def.Graph{"math": d.Math(), "exec": d.Exec()} {
 			for i, n := range g.Nodes {
 				if n.ID != i {
 					t.Fatalf("seed %d, %s: node %d says it is %d", seed, name, i, n.ID)
@@ -381,7 +381,7 @@ func TestGraphs(t *testing.T) {
 				t.Fatalf("seed %d, %s: no outputs", seed, name)
 			}
 		}
-		if len(d.Exec.Lines(d)) < len(d.Exec.Outputs) {
+		if len(d.Exec().Lines(d)) < len(d.Exec().Outputs) {
 			t.Fatalf("seed %d: a listing without its outputs", seed)
 		}
 	}

@@ -23,15 +23,14 @@ func (d *Definition) CheckUnchanged() error {
 // digest hashes everything that others read of the definition.
 func (d *Definition) digest() [sha256.Size]byte {
 	h := sha256.New()
-	fmt.Fprintln(h, d.Name, d.Kind, d.flat, d.TransposeLeft, d.TransposeRight, d.Group, d.Grouped, d.Offsets, d.RowScale, d.ColScale, d.Ring, d.Accumulate)
+	fmt.Fprintln(h, d.Name, d.Form, d.flat)
 	for i := range d.Operands {
 		fmt.Fprintf(h, "%+v\n", d.Operands[i])
 	}
 	for i := range d.Params {
 		fmt.Fprintln(h, d.Params[i].text())
 	}
-	d.Math.digest(h)
-	d.Exec.digest(h)
+	d.Form.digest(h)
 	return [sha256.Size]byte(h.Sum(nil))
 }
 

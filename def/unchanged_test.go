@@ -25,22 +25,22 @@ func TestCheckUnchanged(t *testing.T) {
 		"extent":    func(d *def.Definition) { d.Operands[0].Extent = def.PerRow },
 		"format":    func(d *def.Definition) { d.Operands[0].DTypes = def.Only(num.F32) },
 		"parameter": func(d *def.Definition) { d.Params[0].Name = "q" },
-		"truth":     func(d *def.Definition) { d.Math.Nodes[len(d.Math.Nodes)-1].Op = def.OpSub },
-		"execution": func(d *def.Definition) { d.Exec.Nodes[len(d.Exec.Nodes)-1].Op = def.OpSub },
-		"late":      func(d *def.Definition) { d.Exec.Nodes[1].Late = true },
+		"truth":     func(d *def.Definition) { d.Math().Nodes[len(d.Math().Nodes)-1].Op = def.OpSub },
+		"execution": func(d *def.Definition) { d.Exec().Nodes[len(d.Exec().Nodes)-1].Op = def.OpSub },
+		"late":      func(d *def.Definition) { d.Exec().Nodes[1].Late = true },
 		"argument": func(d *def.Definition) {
-			n := d.Exec.Nodes[len(d.Exec.Nodes)-1]
+			n := d.Exec().Nodes[len(d.Exec().Nodes)-1]
 			n.Args[0], n.Args[1] = n.Args[1], n.Args[0]
 		},
 		"storage": func(d *def.Definition) {
-			for _, n := range d.Exec.Nodes {
+			for _, n := range d.Exec().Nodes {
 				n.Storage = def.FixedStorage(num.BF16)
 			}
 		},
-		"output":    func(d *def.Definition) { d.Exec.Outputs[0].Value = d.Exec.Nodes[0] },
-		"node":      func(d *def.Definition) { d.Exec.Nodes[1] = nil },
+		"output":    func(d *def.Definition) { d.Exec().Outputs[0].Value = d.Exec().Nodes[0] },
+		"node":      func(d *def.Definition) { d.Exec().Nodes[1] = nil },
 		"nothing":   func(d *def.Definition) { *d = def.Definition{Name: "test"} },
-		"transpose": func(d *def.Definition) { d.TransposeLeft = true },
+		"transpose": func(d *def.Definition) { d.Product().TransposeLeft = true },
 	} {
 		d := build()
 		if change(d); d.CheckUnchanged() == nil {

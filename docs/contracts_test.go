@@ -245,7 +245,7 @@ func definition(b *strings.Builder, d *def.Definition, isOneOfMany bool) {
 	if len(c.Params) > 0 {
 		fmt.Fprintf(b, "\nParameters of the definition itself (engine.Run), rounded once from binary64 to binary32 unless int32: %s.\n", strings.Join(paramNames(d), ", "))
 	}
-	fmt.Fprintf(b, "\nKind of definition: %s. The sha256 of its text is `%s`.\n", d.Kind, d.Hash())
+	fmt.Fprintf(b, "\nKind of definition: %s. The sha256 of its text is `%s`.\n", d.Form, d.Hash())
 }
 
 func paramNames(d *def.Definition) []string {

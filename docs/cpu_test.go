@@ -12,6 +12,7 @@ import (
 	"tokitai/lower/cpu/jit"
 	"tokitai/lower/cpu/machine"
 	"tokitai/num"
+	"tokitai/op/all"
 )
 
 // squareplus is the example of cpu.md.
@@ -66,9 +67,11 @@ func TestCPUNames(t *testing.T) {
 			names = append(names, cpu.Kind+"."+set.String())
 		}
 	}
-	for _, kind := range []def.Kind{def.KindRowwise, def.KindContraction, def.KindGather, def.KindScatterAdd} {
-		for _, l := range slices.Concat(cpu.Backend.Preferred(kind), cpu.Backend.OnDemand(kind)) {
-			names = append(names, l.Name)
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			for _, l := range slices.Concat(cpu.Backend.Preferred(d), cpu.Backend.OnDemand(d)) {
+				names = append(names, l.Name)
+			}
 		}
 	}
 	for _, name := range names {

@@ -126,14 +126,14 @@ func TestTensorCoreModels(t *testing.T) {
 // target of each kind, and leave the document's sums alone.
 func TestCaseCounts(t *testing.T) {
 	isAll := *update || testlevel.Current() > testlevel.Smoke
-	counts := map[def.Kind]*count{}
+	counts := map[string]*count{}
 	var total count
 	for _, target := range verify.Targets(all.Operations, cpu.Backend) {
-		preferred := cpu.Backend.Preferred(target.Definition.Kind)
+		preferred := cpu.Backend.Preferred(target.Definition)
 		if target.Lowering != preferred[len(preferred)-1] { // which every processor has
 			continue
 		}
-		kind := target.Definition.Kind
+		kind := target.Definition.Form.String()
 		if !isAll && counts[kind] != nil {
 			continue
 		}
@@ -152,8 +152,8 @@ func TestCaseCounts(t *testing.T) {
 	row := func(name string, c *count) {
 		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %s |\n", name, c.targets, grouped(c.cases[0]), grouped(c.outputs[0]), grouped(c.cases[1]), grouped(c.outputs[1]))
 	}
-	for _, kind := range []def.Kind{def.KindRowwise, def.KindContraction, def.KindGather, def.KindScatterAdd} {
-		row(kind.String(), counts[kind])
+	for _, form := range def.Forms() {
+		row(form.String(), counts[form.String()])
 	}
 	row("all", &total)
 	hold(t, "cases.md", "cases", b.String())

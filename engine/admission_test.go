@@ -25,6 +25,7 @@ import (
 	"tokitai/op/embedding"
 	"tokitai/op/gemm"
 	"tokitai/op/softmax"
+	"tokitai/promise"
 	"tokitai/reference"
 	"tokitai/tensor"
 )
@@ -241,7 +242,7 @@ func TestOtherModelsHaveNoKnownAnswers(t *testing.T) {
 	l := lowering("cpu.core", func(d *def.Definition, l *engine.Launch) error {
 		return reference.Run(d, l.Arrays(), reference.Options{Model: core})
 	})
-	l.Model = core
+	l.Promise.Accum = core
 	if err := engine.RunSelfTest(newQueue(t), l, gemm.ForwardDefinition, []num.DType{num.F16, num.F16, num.F32}, "tails"); err != nil {
 		t.Error(err)
 	}
@@ -257,14 +258,14 @@ func TestSelfTestsAreComplete(t *testing.T) {
 		"C=1", "C=7", "C=255", "C=257", "C=515", "C=1027", "C=2049", "special", "rarely-special", "strided", "strided-others", "in-place", "tall", "long",
 	}
 	table := []string{"one", "duplicates", "wide", "special", "rarely-special", "strided", "strided-others"}
-	want := map[def.Kind][]string{
-		def.KindRowwise: rowwise, def.KindGather: table, def.KindScatterAdd: table,
-		def.KindContraction: {"one", "tails", "tiles", "special", "rarely-special", "strided", "strided-others", "aligned", "aligned-special", "aligned-rarely-special", "aligned-strided", "aligned-strided-others"},
+	want := map[def.Access][]string{
+		def.AlongRows: rowwise, def.FromIndex: table, def.ToIndex: table,
+		def.OfProducts: {"one", "tails", "tiles", "special", "rarely-special", "strided", "strided-others", "aligned", "aligned-special", "aligned-rarely-special", "aligned-strided", "aligned-strided-others"},
 	}
 	defer engine.SetCorrupt(nil)
 	for _, d := range definitions() {
-		if got := engine.SelfTests(d); !slices.Equal(got, want[d.Kind]) {
-			t.Errorf("%s: self-tests %v, want %v", d.Name, got, want[d.Kind])
+		if got := engine.SelfTests(d); !slices.Equal(got, want[d.Access()]) {
+			t.Errorf("%s: self-tests %v, want %v", d.Name, got, want[d.Access()])
 		}
 	}
 
@@ -511,7 +512,7 @@ func TestChoice(t *testing.T) {
 
 	var log bytes.Buffer
 	q := newQueue(t, engine.WithLog(slog.New(slog.NewTextHandler(&log, nil))))
-	engine.SetLowerings(q, def.KindRowwise, wrong, good, last)
+	engine.SetLowerings(q, new(def.Expression), wrong, good, last)
 	x, y := matrix(t, q, num.F16, 2, 3), matrix(t, q, num.F16, 2, 3)
 	for range 2 {
 		if err := softmax.Forward(q, y, x); err != nil || used.Load() != "cpu.good" {
@@ -544,11 +545,11 @@ func TestChoice(t *testing.T) {
 		t.Errorf("tested again: used %v, error %v, want cpu.good", used.Load(), err)
 	}
 
-	engine.SetLowerings(q, def.KindRowwise, wrong)
+	engine.SetLowerings(q, new(def.Expression), wrong)
 	if err := softmax.Forward(q, y, x); !errors.Is(err, engine.ErrInadmissible) {
 		t.Errorf("nothing admissible: got %v", err)
 	}
-	engine.SetLowerings(q, def.KindRowwise)
+	engine.SetLowerings(q, new(def.Expression))
 	if err := softmax.Forward(q, y, x); err == nil || err.Error() != "softmax.forward is inadmissible on cpu: policy fast leaves no lowering" {
 		t.Errorf("nothing at all: got %v", err)
 	}
@@ -560,12 +561,12 @@ func TestPolicies(t *testing.T) {
 	core := lowering("cpu.core", func(d *def.Definition, l *engine.Launch) error {
 		return reference.Run(d, l.Arrays(), reference.Options{Model: def.Model{L: 16, F: 25}})
 	})
-	core.Model = def.Model{L: 16, F: 25}
+	core.Promise.Accum = def.Model{L: 16, F: 25}
 	bounded := lowering("cpu.bounded", right)
-	bounded.IsBounded = true
+	bounded.Promise.Name = promise.Stable
 	chain := lowering("cpu.chain", right)
 	q := newQueue(t)
-	engine.SetLowerings(q, def.KindContraction, core, bounded, chain)
+	engine.SetLowerings(q, new(def.Product), core, bounded, chain)
 	a, b, c := matrix(t, q, num.F16, 2, 40), matrix(t, q, num.F16, 40, 3), matrix(t, q, num.F32, 2, 3)
 	var o recorder
 	for _, test := range []struct {
@@ -606,7 +607,7 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("f32, given: got %v", err)
 	}
 
-	engine.SetLowerings(q, def.KindContraction, core)
+	engine.SetLowerings(q, new(def.Product), core)
 	if err := gemm.Forward(q, c, a, b, same); err == nil || err.Error() != "gemm.forward is inadmissible on cpu: policy same leaves no lowering" {
 		t.Errorf("nothing under same: got %v", err)
 	}

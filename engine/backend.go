@@ -15,12 +15,12 @@ type Backend interface {
 	// Kind returns the kind of the devices, with which their names begin: cpu, cuda.
 	Kind() string
 
-	// Preferred returns the lowerings for a kind of definition that a call may choose, best
+	// Preferred returns the lowerings for a definition that a call may choose, best
 	// first. Nothing is timed, so that bits never depend on timing.
-	Preferred(def.Kind) []*Lowering
+	Preferred(*def.Definition) []*Lowering
 
-	// OnDemand returns the lowerings for a kind of definition that only a name chooses.
-	OnDemand(def.Kind) []*Lowering
+	// OnDemand returns the lowerings for a definition that only a name chooses.
+	OnDemand(*def.Definition) []*Lowering
 }
 
 // Device is a device that brings its backend with it.
@@ -54,7 +54,7 @@ type Compiler interface {
 // Lowerings returns the lowerings of a backend that a call of d may name, preferred ones
 // first: those that take the operands in at least one choice of formats.
 func Lowerings(b Backend, d *def.Definition) []*Lowering {
-	return slices.DeleteFunc(slices.Concat(b.Preferred(d.Kind), b.OnDemand(d.Kind)), func(l *Lowering) bool {
+	return slices.DeleteFunc(slices.Concat(b.Preferred(d), b.OnDemand(d)), func(l *Lowering) bool {
 		return !slices.ContainsFunc(d.Formats(), func(dtypes []num.DType) bool { return l.Takes(d, dtypes) == nil })
 	})
 }

@@ -72,7 +72,7 @@ func (w *launchWatcher) queue(t *testing.T, opts ...engine.Option) *engine.Queue
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	l := *q.Device().(engine.Device).Backend().Preferred(def.KindRowwise)[0]
+	l := *q.Device().(engine.Device).Backend().Preferred(plus)[0]
 	compile := l.Compile
 	l.Compile = func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
 		k, err := compile(dev, d, dtypes, class)

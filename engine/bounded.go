@@ -37,7 +37,7 @@ func (c *selfTestCase) judgeBounded(l *Lowering, m def.Model, got []num.Array) (
 		return "", err
 	}
 	for i := range d.Operands {
-		if !d.Operands[i].IsOut || slices.Contains(l.Declares.Omits, d.Operands[i].Name) {
+		if !d.Operands[i].IsOut || slices.Contains(l.Promise.Declares.Omits, d.Operands[i].Name) {
 			continue
 		}
 		dtype := got[i].DType
@@ -66,10 +66,10 @@ func (c *selfTestCase) judgeBounded(l *Lowering, m def.Model, got []num.Array) (
 // StableOptions returns what promise stable allows the lowering, for calls with the given
 // parameters under a model.
 func (l *Lowering) StableOptions(ctx context.Context, params []float64, m def.Model) truth.StableOptions {
-	declares := l.Declares
+	declares := l.Promise.Declares
 	declares.FlushesSubnormals = declares.Flushes()
 	return truth.StableOptions{
-		Params: params, Model: m, Order: l.Order, FunctionULP: l.FunctionULP, Declares: declares, Errors: l.Declares.Error, Context: ctx,
+		Params: params, Model: m, Order: l.Promise.Order, FunctionULP: l.Promise.FunctionULP, Declares: declares, Errors: l.Promise.Declares.Error, Context: ctx,
 		CountSteps: true, // whatever form a kernel has, it computes that step by step
 	}
 }
@@ -78,7 +78,7 @@ func (l *Lowering) StableOptions(ctx context.Context, params []float64, m def.Mo
 // there are none, or the lowering promises the definition's own form.
 func (c *selfTestCase) forms(l *Lowering) (*truth.Forms, error) {
 	d, before := c.operands.Definition, c.operands.Arrays()
-	if _, hasInfinity := truth.Tame(d, before); !hasInfinity || l.Promised() != promise.Stable {
+	if _, hasInfinity := truth.Tame(d, before); !hasInfinity || l.Promise.Named() != promise.Stable {
 		return nil, nil
 	}
 	return truth.FindForms(context.Background(), d, before, c.params)
@@ -144,9 +144,9 @@ func (anything) Known(operand, row, col int) bool { return false }
 // known. Nor does it know a profile's allowances: kernels that need one are inadmissible.
 func (l *Lowering) Admissible(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, m def.Model) (*Admissible, error) {
 	a := &Admissible{d: d, operands: operands}
-	switch l.Promised() {
+	switch l.Promise.Named() {
 	case promise.Stable:
-		if l.Declares.Formula != "" {
+		if l.Promise.Declares.Formula != "" {
 			a.admitted = anything{}
 			return a, nil
 		}
@@ -155,7 +155,7 @@ func (l *Lowering) Admissible(ctx context.Context, d *def.Definition, operands [
 		return a, err
 	default:
 		rounded, err := truth.Enclose(d, operands, truth.Options{
-			Params: params, Model: m, Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE, Mode: truth.Rounded, Context: ctx,
+			Params: params, Model: m, Order: &l.Promise.Order, FunctionULP: l.Promise.FunctionULP, IsIEEE: l.Promise.IsIEEE, Mode: truth.Rounded, Context: ctx,
 		})
 		a.admitted = ordered{rounded}
 		return a, err
@@ -201,7 +201,7 @@ func classOf(d num.DType, bits uint32) string {
 // now with other contents of the outputs, and names an element that has kept both. An
 // answer's bits differ from what was there before; a set of admissible values may not.
 func (q *Queue) unwritten(l *Lowering, k Kernel, first selfTestCase, after *trial.Operands) (reason string, err error) {
-	suspects := after.Unwritten(first.operands, l.Declares.Omits, nil)
+	suspects := after.Unwritten(first.operands, l.Promise.Declares.Omits, nil)
 	if len(suspects) == 0 {
 		return "", nil
 	}

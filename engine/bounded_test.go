@@ -20,8 +20,8 @@ import (
 // what lies beyond it, and the right answer where there is no set.
 func edge(p promise.Name, beyond int64) *engine.Lowering {
 	l := lowering("cpu.edge", nil)
-	l.IsBounded, l.Promise = true, p
-	l.Order = def.Order{Kind: def.Pairwise}
+	l.Promise.Name = p
+	l.Promise.Order = def.Order{Kind: def.Pairwise}
 	l.Compile = func(dev device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 		return engine.KernelFunc(func(launch *engine.Launch) error {
 			operands := launch.Arrays()
@@ -53,14 +53,14 @@ func edge(p promise.Name, beyond int64) *engine.Lowering {
 
 // upperEnds returns the greatest admissible values, where there are any.
 func upperEnds(l *engine.Lowering, d *def.Definition, operands []num.Array, params []float64) (func(i, r, c int) (uint32, bool), error) {
-	if l.Promised() == promise.Stable {
-		set, err := truth.EncloseStable(d, operands, truth.StableOptions{Params: params, Order: l.Order, FunctionULP: l.FunctionULP, CountSteps: true})
+	if l.Promise.Named() == promise.Stable {
+		set, err := truth.EncloseStable(d, operands, truth.StableOptions{Params: params, Order: l.Promise.Order, FunctionULP: l.Promise.FunctionULP, CountSteps: true})
 		return func(i, r, c int) (uint32, bool) {
 			_, hi := set.Between(i, r, c, set.MostHeight())
 			return hi, set.Known(i, r, c)
 		}, err
 	}
-	set, err := truth.Enclose(d, operands, truth.Options{Params: params, Mode: truth.Rounded, Order: &l.Order, FunctionULP: l.FunctionULP})
+	set, err := truth.Enclose(d, operands, truth.Options{Params: params, Mode: truth.Rounded, Order: &l.Promise.Order, FunctionULP: l.Promise.FunctionULP})
 	return func(i, r, c int) (uint32, bool) {
 		_, hi := set.Between(i, r, c)
 		return hi, set.At(i, r, c).Known()
@@ -83,7 +83,7 @@ func TestBoundedLowerings(t *testing.T) {
 			f(l.Arrays()[1])
 			return err
 		})
-		l.IsBounded = true
+		l.Promise.Name = promise.Stable
 		return l
 	}
 	each := func(f func(bits uint32) uint32) func(num.Array) {
@@ -96,7 +96,7 @@ func TestBoundedLowerings(t *testing.T) {
 		}
 	}
 	exact := edge(promise.Bits, 0)
-	exact.IsBounded = false
+	exact.Promise.Name = promise.Bits
 	for _, test := range []struct {
 		name, test string
 		l          *engine.Lowering
@@ -145,7 +145,7 @@ func TestBoundedContraction(t *testing.T) {
 func TestReferenceIsAdmissible(t *testing.T) {
 	for _, p := range []promise.Name{promise.Ordered, promise.Stable} {
 		l := lowering("cpu.right", right)
-		l.IsBounded, l.Promise = true, p
+		l.Promise.Name = p
 		t.Run(p.String(), func(t *testing.T) { admitsReference(t, l) })
 	}
 }
@@ -175,7 +175,7 @@ func TestUnwrittenElements(t *testing.T) {
 	left := 0
 	lazy := func(replace func(old uint32) uint32) *engine.Lowering {
 		l := lowering("cpu.lazy", nil)
-		l.IsBounded = true
+		l.Promise.Name = promise.Stable
 		l.Compile = func(dev device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 			return engine.KernelFunc(func(launch *engine.Launch) error {
 				operands := clones(launch.Arrays())
@@ -183,7 +183,7 @@ func TestUnwrittenElements(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				rounded, err := truth.Enclose(d, operands, truth.Options{Mode: truth.Rounded, Order: &l.Order})
+				rounded, err := truth.Enclose(d, operands, truth.Options{Mode: truth.Rounded, Order: &l.Promise.Order})
 				if err != nil {
 					return err
 				}

@@ -19,7 +19,7 @@ func TestChangedDefinition(t *testing.T) {
 		x := b.In("x")
 		b.Out("y", x.Add(x), def.Like("x"))
 	}))
-	d.Exec.Nodes[len(d.Exec.Nodes)-1].Op = def.OpMul
+	d.Exec().Nodes[len(d.Exec().Nodes)-1].Op = def.OpMul
 	q := cpu.Queue()
 	x, err := tensor.FromFloat32(q.Device(), num.F32, []float32{3}, 1, 1)
 	if err != nil {

@@ -60,7 +60,7 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 // rejectsIndices reports whether a call is refused for a bad index. Offsets that are out
 // of order leave nothing to skip.
 func rejectsIndices(d *def.Definition, s *settings) bool {
-	return s.badIndex == Reject || d.Offsets != ""
+	return s.badIndex == Reject || d.Groups().Offsets != ""
 }
 
 // CheckParams returns an error if the definition does not allow the parameters, given in
@@ -120,7 +120,7 @@ func CheckShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 
 // checkShapes checks that the operands' shapes agree.
 func checkShapes(d *def.Definition, tensors []*tensor.Tensor) error {
-	if d.Kind == def.KindRowwise {
+	if d.Expression() != nil {
 		return checkRowwiseShapes(d, tensors)
 	}
 	for i := range d.Operands {
@@ -345,7 +345,7 @@ func checkIndex(d *def.Definition, c *lower.Call, operand int, a *num.Array) err
 	last := int32(0)
 	for r := range a.Rows {
 		v := a.Int(r, 0)
-		if o.Name == d.Offsets {
+		if o.IsOffsets {
 			if (r > 0 || v == 0) && v >= last && (r < a.Rows-1 || int(v) == bound) {
 				last = v
 				continue

@@ -66,7 +66,7 @@ type IndexError struct {
 // operand that has one.
 func NewIndexError(d *def.Definition, operand, position int, value int32, bound int, except int32) *IndexError {
 	o := &d.Operands[operand]
-	err := &IndexError{Op: d.Name, Operand: o.Name, Position: position, Value: value, Bound: bound, IsOffset: o.Name == d.Offsets}
+	err := &IndexError{Op: d.Name, Operand: o.Name, Position: position, Value: value, Bound: bound, IsOffset: o.IsOffsets}
 	if o.Except != "" {
 		err.Except = fmt.Sprintf(" or %d (%s)", except, o.Except)
 	}

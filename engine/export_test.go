@@ -37,23 +37,23 @@ func RunSelfTest(q *Queue, l *Lowering, d *def.Definition, dtypes []num.DType, n
 	panic("no self-test " + name)
 }
 
-// SetLowerings replaces the lowerings that a queue's calls may choose for a kind of
-// definition.
-func SetLowerings(q *Queue, kind def.Kind, lowerings ...*Lowering) {
-	q.backend = otherLowerings{q.backend, kind, lowerings}
+// SetLowerings replaces the lowerings that a queue's calls may choose for definitions of a
+// form.
+func SetLowerings(q *Queue, form def.Form, lowerings ...*Lowering) {
+	q.backend = otherLowerings{q.backend, form.String(), lowerings}
 }
 
 type otherLowerings struct {
 	Backend
-	kind      def.Kind
+	form      string
 	lowerings []*Lowering
 }
 
-func (o otherLowerings) Preferred(kind def.Kind) []*Lowering {
-	if kind == o.kind {
+func (o otherLowerings) Preferred(d *def.Definition) []*Lowering {
+	if d.Form.String() == o.form {
 		return o.lowerings
 	}
-	return o.Backend.Preferred(kind)
+	return o.Backend.Preferred(d)
 }
 
 // Plans is how many plans a queue's device has.

@@ -14,6 +14,7 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
+	"tokitai/promise"
 	"tokitai/tensor"
 )
 
@@ -123,7 +124,7 @@ func TestIntegersAreAdmitted(t *testing.T) {
 		{"zeros differ", func(x num.Array, r int) int { return argMax(x, r, false, true, true) }},
 		{"NaN is nothing", func(x num.Array, r int) int { return argMax(x, r, false, false, false) }},
 	} {
-		for _, isBounded := range []bool{false, true} {
+		for _, p := range []promise.Name{promise.Bits, promise.Stable} {
 			l := lowering("cpu.wrong", func(_ *def.Definition, l *engine.Launch) error {
 				operands := l.Arrays()
 				for r := range operands[0].Rows {
@@ -131,17 +132,17 @@ func TestIntegersAreAdmitted(t *testing.T) {
 				}
 				return nil
 			})
-			l.IsBounded, l.Order = isBounded, def.Order{Kind: def.Pairwise}
+			l.Promise = engine.Promise{Name: p, Order: def.Order{Kind: def.Pairwise}}
 			var err error
 			for _, test := range engine.SelfTests(argmax) {
 				err = cmp.Or(err, engine.RunSelfTest(newQueue(t), l, argmax, []num.DType{num.F16, num.I32}, test))
 			}
 			if mistake.name == "right" {
 				if err != nil {
-					t.Errorf("right, bounded %t: %v", isBounded, err)
+					t.Errorf("right, promise %s: %v", p, err)
 				}
 			} else if !errors.Is(err, engine.ErrInadmissible) || strings.Contains(err.Error(), "0x") {
-				t.Errorf("%s, bounded %t: got error %v", mistake.name, isBounded, err)
+				t.Errorf("%s, promise %s: got error %v", mistake.name, p, err)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/gemm"
+	"tokitai/promise"
 )
 
 // TestIsNamed: a lowering has a name with and without the kind of device, and an id.
@@ -26,7 +27,7 @@ func TestIsNamed(t *testing.T) {
 // TestAdmissible: results of another order are admissible, of other inputs not, and the
 // text has the row's number as the caller counts.
 func TestAdmissible(t *testing.T) {
-	l := &engine.Lowering{Name: "cpu.free", IsBounded: true}
+	l := &engine.Lowering{Name: "cpu.free", Promise: engine.Promise{Name: promise.Stable}}
 	a := num.ArrayOf(num.F32, 2, 3, 1, 0x1p-24, 0x1p-24, 3, 5, 7)
 	b := num.ArrayOf(num.F32, 3, 1, 1, 1, 1)
 	set, err := l.Admissible(t.Context(), gemm.ForwardDefinition, []num.Array{a, b, num.NewArray(num.F32, 2, 1)}, nil, def.FMAChain)

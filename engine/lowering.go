@@ -10,7 +10,6 @@ import (
 	"tokitai/device"
 	"tokitai/lower"
 	"tokitai/num"
-	"tokitai/promise"
 )
 
 // Lowering is one way to compute definitions on one kind of device. Anyone can write
@@ -29,46 +28,12 @@ type Lowering struct {
 	Library     string
 	OpenLibrary func() (Compiler, error)
 
-	// Model is the accumulation rule of a contraction, which the reference follows.
-	Model def.Model
+	// Promise is what the lowering claims about its results.
+	Promise Promise
 
 	// Factors lists the formats of the factors that a lowering of contractions multiplies; nil
-	// stands for all that its model takes.
+	// stands for all that its accumulation rule takes.
 	Factors []num.DType
-
-	// ModelFor returns the rule if it depends on the call; nil stands for Model. Where it is
-	// set, Model takes the same formats as the rules that it returns. Its arguments are all
-	// that a rule may depend on: the device's architecture, the operands' formats, the
-	// result's columns, and the length of the sums. The number of rows, strides and alignment
-	// are not among them: the bits of a row must not depend on the rest of the batch.
-	ModelFor func(architecture string, dtypes []num.DType, columns, length int) def.Model
-
-	// IsBounded says that the lowering promises not the reference's bits but a result
-	// that correctly rounded binary32 arithmetic could give if it summed in Order. If its
-	// Model is that of a tensor core, the promise is a result of the Model's steps and
-	// of binary32 additions in any order.
-	// Policy Same never chooses it. Self-tests check that every element is in that set;
-	// an element that depends on a NaN or an infinity must have the reference's class.
-	IsBounded bool
-
-	// Promise says which results of a bounded lowering are admissible; see package promise.
-	Promise promise.Name
-
-	// Declares is what the author of a bounded lowering says about its arithmetic, besides
-	// the order of sums.
-	Declares promise.Declaration
-
-	// Order is the order of a bounded lowering's sums; the zero Order is any.
-	Order def.Order
-
-	// FunctionULP is the worst error of a bounded lowering's transcendental functions,
-	// in ulps of binary32; 0 means the error that the definition promises.
-	FunctionULP float64
-
-	// IsIEEE says that a bounded lowering computes every step of the definition with
-	// correct rounding, and differs only in the order of sums and in functions. Its
-	// results in f32 must then be in a narrower set.
-	IsIEEE bool
 
 	// Suits returns an error if the lowering cannot compute a call on a device, because of
 	// the device's architecture, of formats, or of where operands lie. Calls that name no
@@ -107,41 +72,18 @@ type Lowering struct {
 	Compile func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (Kernel, error)
 }
 
-// ModelOf returns the accumulation rule for operands of the given formats and sizes, by
-// the letters of the definition, on a device of an architecture.
-func (l *Lowering) ModelOf(architecture string, d *def.Definition, dtypes []num.DType, size func(letter string) int) def.Model {
-	if l.ModelFor == nil || d.Kind != def.KindContraction {
-		return l.Model
-	}
-	dims := d.Operands[2].Dims
-	return l.ModelFor(architecture, dtypes, size(dims[len(dims)-1]), size(d.SummedOver()))
-}
-
-// Promised returns what the lowering promises.
-func (l *Lowering) Promised() promise.Name {
-	switch {
-	case !l.IsBounded:
-		return promise.Bits
-	case l.Promise != promise.Default:
-		return l.Promise
-	case l.IsIEEE:
-		return promise.Ordered
-	}
-	return promise.Stable
-}
-
 // Takes returns an error if d is a contraction whose operands, stored in the given formats,
 // the lowering cannot multiply.
 func (l *Lowering) Takes(d *def.Definition, dtypes []num.DType) error {
 	switch {
-	case d.Kind != def.KindContraction:
+	case !d.Multiplies():
 		return nil
-	case d.IsExact() && l.IsBounded:
-		return fmt.Errorf("%s promises %s, and results in %s are exact, want promise bits", l.Name, l.Promised(), d.Ring)
+	case d.IsExact() && !l.Promise.IsBits():
+		return fmt.Errorf("%s promises %s, and results in %s are exact, want promise bits", l.Name, l.Promise.Named(), d.Ring())
 	case l.Factors != nil && !slices.Contains(l.Factors, dtypes[0]):
 		return fmt.Errorf("%s multiplies %v, got %s", l.Name, l.Factors, dtypes[0])
 	}
-	return l.Model.Takes(dtypes[0])
+	return l.Promise.Accum.Takes(dtypes[0])
 }
 
 // ID returns the lowering's id for a definition.

@@ -106,7 +106,7 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 		p := q.planFor(d, s, l, c)
 		return p, p.err
 	}
-	candidates := q.backend.Preferred(d.Kind)
+	candidates := q.backend.Preferred(d)
 	var first error
 	for i := range candidates {
 		l := candidates[i]
@@ -309,20 +309,20 @@ func (q *Queue) checkNamed(s *settings, l *Lowering, d *def.Definition, c *lower
 
 // allows reports whether the policy allows a lowering for a call.
 func (q *Queue) allows(s *settings, l *Lowering, d *def.Definition, c *lower.Call) bool {
-	return s.policy != Same || !l.IsBounded && q.modelOf(l, d, c) == def.FMAChain
+	return s.policy != Same || l.Promise.IsBits() && q.modelOf(l, d, c) == def.FMAChain
 }
 
 // modelOf returns a lowering's accumulation rule for a call.
 func (q *Queue) modelOf(l *Lowering, d *def.Definition, c *lower.Call) def.Model {
-	if l.ModelFor == nil {
-		return l.Model // without asking the device
+	if l.Promise.AccumFor == nil {
+		return l.Promise.Accum // without asking the device
 	}
-	return l.ModelOf(q.device.Describe().Architecture, d, dtypesOf(c), func(letter string) int { return c.Size(d, letter) })
+	return l.Promise.AccumOf(q.device.Describe().Architecture, d, dtypesOf(c), func(letter string) int { return c.Size(d, letter) })
 }
 
 func (q *Queue) notUnder(s *settings, l *Lowering, d *def.Definition, c *lower.Call) error {
 	got := fmt.Sprintf("%s follows model %s", l.Name, q.modelOf(l, d, c))
-	if l.IsBounded {
+	if !l.Promise.IsBits() {
 		got = l.Name + " does not promise bits"
 	}
 	return bad(d, "lowering", got, fmt.Sprintf("model %s and the reference's bits under policy %s", def.FMAChain, s.policy))

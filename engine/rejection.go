@@ -50,7 +50,7 @@ func (q *Queue) testRejection(p *plan, d *def.Definition, test selfTest, c selfT
 		return inadmissible(nil, "%s", b)
 	}
 	model := q.modelOf(p.lowering, d, accepted.call())
-	if p.lowering.IsBounded {
+	if !p.lowering.Promise.IsBits() {
 		reason, err := accepted.judgeBounded(p.lowering, model, after.Arrays())
 		if err != nil {
 			return inadmissible(err, "%v", err)
@@ -88,7 +88,7 @@ func (c *selfTestCase) withIndices(test selfTest, isInRange bool) selfTestCase {
 				if v = bound + 1; o.Except != "" && float64(v) == c.params[d.Param(o.Except)] {
 					v++
 				}
-			case o.Name == d.Offsets: // which are in range
+			case o.IsOffsets: // which are in range
 			default:
 				v = (v + bound) % bound
 			}

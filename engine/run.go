@@ -318,7 +318,7 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settin
 			dtype = t.DType()
 		}
 		bindSizes(d, in, t, sizes)
-		if d.Kind == def.KindRowwise && in.Extent == def.PerElement && !hasShape {
+		if d.Expression() != nil && in.Extent == def.PerElement && !hasShape {
 			switch o.Extent {
 			case def.PerElement:
 				shape, hasShape = t.Shape(), true

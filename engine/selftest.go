@@ -35,13 +35,13 @@ type selfTest struct {
 
 // selfTestsOf lists the cases of a definition.
 func selfTestsOf(d *def.Definition) []selfTest {
-	switch d.Kind {
-	case def.KindRowwise:
+	switch d.Access() {
+	case def.AlongRows:
 		tests := []selfTest{}
 		for _, c := range []int{1, 7, 255, 257, 515, 1027, 2049} {
 			tests = append(tests, selfTest{name: fmt.Sprintf("C=%d", c), sizes: map[string]int{"R": 2, "C": c}, values: (*gen.Generator).Ordinary})
 		}
-		if slices.ContainsFunc(d.Exec.Nodes, isColumnOfExtreme) {
+		if slices.ContainsFunc(d.Exec().Nodes, isColumnOfExtreme) {
 			tests = append(tests,
 				selfTest{name: "ties", sizes: map[string]int{"R": 40, "C": 37}, values: ties},
 				selfTest{name: "ties-wide", sizes: map[string]int{"R": 5, "C": 2051}, values: ties},
@@ -56,9 +56,8 @@ func selfTestsOf(d *def.Definition) []selfTest {
 			selfTest{name: "tall", sizes: map[string]int{"R": 521, "C": 3}, values: (*gen.Generator).Ordinary},
 			selfTest{name: "long", sizes: map[string]int{"R": 1, "C": 1<<16 + 515}, values: (*gen.Generator).Ordinary},
 		)
-	case def.KindContraction:
-		dims := d.Operands[2].Dims
-		m, n, k := dims[len(dims)-2], dims[len(dims)-1], d.SummedOver()
+	case def.OfProducts:
+		m, n, k := d.AxisOf(def.Row), d.AxisOf(def.Column), d.SummedOver()
 		tests := []selfTest{
 			{name: "one", sizes: map[string]int{m: 1, n: 1, k: 1}, values: (*gen.Generator).Ordinary},
 			{name: "tails", sizes: map[string]int{m: 5, n: 7, k: 257}, values: (*gen.Generator).Ordinary},
@@ -94,8 +93,7 @@ func selfTestsOf(d *def.Definition) []selfTest {
 // data on which an H200's instructions were held to theirs, with every special value, exponents
 // that lie far apart, subnormals, and sums that cancel, underflow and overflow.
 func tensorCoreTests(d *def.Definition, factors num.DType) []selfTest {
-	dims := d.Operands[2].Dims
-	m, n, k := dims[len(dims)-2], dims[len(dims)-1], d.SummedOver()
+	m, n, k := d.AxisOf(def.Row), d.AxisOf(def.Column), d.SummedOver()
 	var tests []selfTest
 	for i := range tensorcore.KindsOf(factors) {
 		kind := &tensorcore.KindsOf(factors)[i]
@@ -220,7 +218,7 @@ func (q *Queue) admit(p *plan, d *def.Definition, dtypes []num.DType, class int)
 	tester.queue = own
 	ran := 0
 	tests := selfTestsOf(d)
-	if l := p.lowering; d.Kind == def.KindContraction && !l.IsBounded && (l.ModelFor != nil || l.Model != def.FMAChain) {
+	if claim := &p.lowering.Promise; d.Multiplies() && claim.IsBits() && (claim.AccumFor != nil || claim.Accum != def.FMAChain) {
 		tests = append(tests, tensorCoreTests(d, dtypes[0])...)
 	}
 	for _, test := range tests {
@@ -352,7 +350,7 @@ func (c *selfTestCase) fill(test selfTest) {
 			trial.FillBits(a, func(int, int) uint32 { at++; return test.kind.Factor(a.DType, at) })
 		case test.kind != nil && i == 2:
 			trial.Fill(a, func(int, int) float32 { at++; return math.Float32frombits(test.kind.Accumulator(at)) })
-		case o.Name == d.Offsets:
+		case o.IsOffsets:
 			n := test.sizes[o.Bound]
 			trial.FillOffsets(a, n, func(int) int { return g.Below(n + 1) }) // a group may be empty
 		case o.IsIndex: // mostly valid, some beyond both ends
@@ -399,7 +397,7 @@ func (q *Queue) judge(p *plan, d *def.Definition, test selfTest, c selfTestCase,
 	if b := after.Breach(before); b != nil {
 		return inadmissible(nil, "%s", b)
 	}
-	if p.lowering.IsBounded {
+	if !p.lowering.Promise.IsBits() {
 		reason, err := c.judgeBounded(p.lowering, q.modelOf(p.lowering, d, c.call()), after.Arrays())
 		if reason == "" && err == nil {
 			reason, err = q.unwritten(p.lowering, p.kernel, c, after)

@@ -52,7 +52,7 @@ func TestTensorCoreSelfTests(t *testing.T) {
 			}
 			return nil
 		})
-		core.Model = model
+		core.Promise.Accum = model
 		_, err := engine.Admit(newQueue(t), gemm.ForwardAccumulateDefinition, []num.DType{test.dtype, test.dtype, num.F32}, engine.Using(core))
 		if test.want == "" && err != nil || test.want != "" && (!errors.Is(err, engine.ErrInadmissible) || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: got %v, want %q", test.what, err, test.want)

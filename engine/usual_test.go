@@ -25,7 +25,7 @@ func TestUsualFormsAreAdmitted(t *testing.T) {
 		}))
 	}
 	l := lowering("cpu.subtracting", nil)
-	l.IsBounded, l.Promise = true, promise.Stable
+	l.Promise.Name = promise.Stable
 	l.Compile = func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
 		return engine.KernelFunc(func(launch *engine.Launch) error {
 			x, y := launch.Operands[0].Array, launch.Operands[1].Array

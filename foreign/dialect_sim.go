@@ -9,7 +9,7 @@ import (
 
 	backendgpu "tokitai/backend/gpu"
 	"tokitai/device/gpu/compile"
-	lowergpu "tokitai/lower/gpu"
+	"tokitai/device/gpu/sim"
 	"tokitai/num"
 )
 
@@ -57,13 +57,8 @@ func (d simDialect) compile(_ *backendgpu.Device, s compile.Source, entries []st
 	for _, name := range cudaHeaders {
 		s.Headers = append(s.Headers, compile.Header{Name: name, Text: including(d.simHeaders[0].Name)})
 	}
-	for _, f := range lowergpu.SimHeaders {
-		s.Headers = append(s.Headers, compile.Header(f))
-	}
-	for _, f := range lowergpu.SimUnits {
-		s.Units = append(s.Units, compile.Header(f))
-	}
-	s.Units = append(s.Units, compile.Header{Name: "bounds.cc", Text: simBounds})
+	s.Headers = append(s.Headers, sim.Headers...)
+	s.Units = slices.Concat(s.Units, sim.Units, []compile.Header{compile.Header{Name: "bounds.cc", Text: simBounds}})
 	p, err := compile.Default().Compile(compiler, compile.Checked, s)
 	return p, entries, err
 }

@@ -63,8 +63,8 @@ type Options struct {
 
 // promising returns a lowering that promises stable, or bits where results are exact.
 func (o *Options) promising(l engine.Lowering) *engine.Lowering {
-	if l.IsBounded = !o.Definition.IsExact(); l.IsBounded {
-		l.Promise = promise.Stable
+	if !o.Definition.IsExact() {
+		l.Promise.Name = promise.Stable
 	}
 	return &l
 }

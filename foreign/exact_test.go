@@ -16,7 +16,7 @@ func TestExactResults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := k.Lowering.Promised(); got != want {
+		if got := k.Lowering.Promise.Named(); got != want {
 			t.Errorf("%s: a kernel promises %s, want %s", d.Name, got, want)
 		}
 		for _, f := range d.Formats() {

@@ -331,7 +331,7 @@ func (l *launchParser) letters() []string { return lettersOf(l.d) }
 
 func lettersOf(d *def.Definition) []string {
 	var list []string
-	if d.Kind == def.KindRowwise {
+	if d.Expression() != nil {
 		list = []string{"R", "C"}
 	}
 	for _, o := range d.Operands {

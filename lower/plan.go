@@ -21,7 +21,7 @@ type Part struct {
 }
 
 // Whole returns the part that is all of a definition.
-func Whole(d *def.Definition) Part { return Part{Stores: d.Exec.Outputs} }
+func Whole(d *def.Definition) Part { return Part{Stores: d.Exec().Outputs} }
 
 // Costs are a backend's prices, in a unit of its own. They decide between programs that
 // give the same bits.
@@ -48,9 +48,9 @@ func NewProgram(d *def.Definition, dtypes []num.DType, part Part, costs Costs) *
 		Program:  &Program{Definition: d, DTypes: slices.Clone(dtypes)},
 		part:     part,
 		costs:    costs,
-		isRead:   make([]bool, len(d.Exec.Nodes)),
-		isGiven:  make([]bool, len(d.Exec.Nodes)),
-		level:    make([]int, len(d.Exec.Nodes)),
+		isRead:   make([]bool, len(d.Exec().Nodes)),
+		isGiven:  make([]bool, len(d.Exec().Nodes)),
+		level:    make([]int, len(d.Exec().Nodes)),
 		computed: map[*def.Node]int{},
 		kept:     map[*def.Node]*Kept{},
 		hoisted:  map[*def.Node]bool{},
@@ -93,14 +93,14 @@ func isElement(n *def.Node) bool { return n.Extent == def.PerElement && !n.Late 
 // findNodes finds the values of the part: those it is asked for, and all they are
 // computed from.
 func (p *planner) findNodes() {
-	isNeeded := make([]bool, len(p.Definition.Exec.Nodes))
+	isNeeded := make([]bool, len(p.Definition.Exec().Nodes))
 	for _, n := range p.part.Values {
 		isNeeded[n.ID] = true
 	}
 	for _, o := range p.part.Stores {
 		isNeeded[o.Value.ID], p.isRead[o.Value.ID] = true, true
 	}
-	for _, n := range slices.Backward(p.Definition.Exec.Nodes) {
+	for _, n := range slices.Backward(p.Definition.Exec().Nodes) {
 		if !isNeeded[n.ID] {
 			continue
 		}

@@ -49,7 +49,7 @@ const (
 
 // GroupingOf returns what the groups of a contraction divide.
 func GroupingOf(d *def.Definition) Grouping {
-	switch d.Grouped {
+	switch d.Groups().Of {
 	case "":
 		return Ungrouped
 	case d.SummedOver():
@@ -61,7 +61,7 @@ func GroupingOf(d *def.Definition) Grouping {
 // Set divides a contraction whose operands have been checked. It allocates nothing.
 func (p *Products) Set(d *def.Definition, left, right, result *num.Array) {
 	*p = Products{Count: 1, Groups: 1, Rows: result.Rows / result.Matrices(), Cols: result.Cols}
-	if p.Depth = left.Cols; d.TransposeLeft {
+	if p.Depth = left.Cols; d.Product().TransposeLeft {
 		p.Depth = left.Rows / left.Matrices()
 	}
 	if !d.HasAxes() {
@@ -72,12 +72,12 @@ func (p *Products) Set(d *def.Definition, left, right, result *num.Array) {
 	walks := [...]*Walk{&p.Left, &p.Right, &p.Result}
 	batch := d.Operands[2].BatchDims()
 	for i := len(batch) - 1; i >= 0; i-- {
-		if batch[i] != d.Group {
+		if batch[i] != d.Groups().Number {
 			p.axis(d, operands, walks, batch[i])
 		}
 	}
-	if p.PerGroup = p.Count; d.Group != "" {
-		p.axis(d, operands, walks, d.Group)
+	if p.PerGroup = p.Count; d.Groups().Number != "" {
+		p.axis(d, operands, walks, d.Groups().Number)
 	}
 	p.Groups = p.Count / p.PerGroup
 }

@@ -29,15 +29,15 @@ func TestProducts(t *testing.T) {
 			}
 		}
 		p.Set(d, &c.Operands[0], &c.Operands[1], &c.Operands[2])
-		letters := slices.DeleteFunc(slices.Clone(d.Operands[2].BatchDims()), func(l string) bool { return l == d.Group })
-		if d.Group != "" {
-			letters = slices.Insert(letters, 0, d.Group)
+		letters := slices.DeleteFunc(slices.Clone(d.Operands[2].BatchDims()), func(l string) bool { return l == d.Groups().Number })
+		if d.Groups().Number != "" {
+			letters = slices.Insert(letters, 0, d.Groups().Number)
 		}
 		count := 1
 		for _, l := range letters {
 			count *= sizes[l]
 		}
-		if p.Count != count || p.Rows != sizes["M"] || p.Cols != sizes["N"] || p.Depth != sizes["K"] || p.Groups*p.PerGroup != count || d.Group != "" && p.Groups != sizes["G"] {
+		if p.Count != count || p.Rows != sizes["M"] || p.Cols != sizes["N"] || p.Depth != sizes["K"] || p.Groups*p.PerGroup != count || d.Groups().Number != "" && p.Groups != sizes["G"] {
 			t.Fatalf("%+v, want %d products of %v\n%s", p, count, sizes, d.Text())
 		}
 		for i := range count {

@@ -138,7 +138,7 @@ func TestListing(t *testing.T) {
 		{"kept", lower.Whole(d), fixed{keeps: true, hoists: true}},
 		{"recomputed", lower.Whole(d), fixed{}},
 		{"sums", lower.Part{Values: sumsOf(d), Given: lower.IsRowReduction}, fixed{}},
-		{"after_sums", lower.Part{Stores: d.Exec.Outputs[2:], Given: lower.IsSum}, fixed{}},
+		{"after_sums", lower.Part{Stores: d.Exec().Outputs[2:], Given: lower.IsSum}, fixed{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := lower.NewProgram(d, dtypes, test.part, test.costs).String()
@@ -160,7 +160,7 @@ func TestListing(t *testing.T) {
 }
 
 func sumsOf(d *def.Definition) []*def.Node {
-	return slices.DeleteFunc(slices.Clone(d.Exec.Nodes), func(n *def.Node) bool { return !lower.IsSum(n) })
+	return slices.DeleteFunc(slices.Clone(d.Exec().Nodes), func(n *def.Node) bool { return !lower.IsSum(n) })
 }
 
 // price is the cost of keeping any value; computing one costs 1, reading an input 0.
@@ -303,7 +303,7 @@ func TestRandomParts(t *testing.T) {
 func partsOf(c *randdef.Case, costs lower.Costs) []*lower.Program {
 	d := c.Definition
 	var rows, elements, late []def.Output
-	for _, o := range d.Exec.Outputs {
+	for _, o := range d.Exec().Outputs {
 		switch {
 		case o.Value.Extent == def.PerRow:
 			rows = append(rows, o)

@@ -12,10 +12,10 @@ type Scales struct{ row, col num.Array }
 // Set takes the scales of a call. It allocates nothing.
 func (s *Scales) Set(d *def.Definition, c *Call) {
 	*s = Scales{}
-	if i := d.Operand(d.RowScale); i >= 0 {
+	if i := d.Operand(d.Scales().Row); i >= 0 {
 		s.row = c.Operands[i].Array
 	}
-	if i := d.Operand(d.ColScale); i >= 0 {
+	if i := d.Operand(d.Scales().Col); i >= 0 {
 		s.col = c.Operands[i].Array
 	}
 }

@@ -22,7 +22,7 @@ func Of(d *def.Definition, file string) *Operation {
 		return Plain(d)(q, in, v, append(opts[:len(opts):len(opts)], open.options(v)...)...)
 	}
 	if o.Summary == "" {
-		o.Summary = "a " + d.Kind.String() + " definition"
+		o.Summary = "a " + d.Form.String() + " definition"
 	}
 	data := Data{Name: "normal", Definition: d, Sizes: usualSizes(d)}
 	for i := range d.Params {
@@ -113,7 +113,7 @@ func usualSizes(d *def.Definition) map[string]int {
 	for _, letter := range d.Sizes() {
 		sizes[letter] = 64
 	}
-	if d.Kind == def.KindRowwise {
+	if d.Access() == def.AlongRows {
 		sizes["C"] = 1024
 	}
 	return sizes

@@ -73,7 +73,7 @@ func (d Declaration) checkRoundings(definition *def.Definition) error {
 // whose roundings can be declared.
 func Values(d *def.Definition) []string {
 	var names []string
-	for _, n := range d.Math.Nodes {
+	for _, n := range d.Math().Nodes {
 		if len(n.Args) > 0 && n.Name != "" && n.Type == def.Float && !slices.Contains(names, n.Name) {
 			names = append(names, n.Name)
 		}
@@ -118,16 +118,10 @@ func CheckOrder(d *def.Definition, o def.Order) error {
 	if err := o.Check(); err != nil {
 		return fmt.Errorf("%s: %w", d.Name, err)
 	}
-	if o != (def.Order{}) && !hasSums(d) {
+	if o != (def.Order{}) && len(d.Sums()) == 0 {
 		return fmt.Errorf("%s: an order of sums is declared, %s, but it has no sums", d.Name, o)
 	}
 	return nil
-}
-
-// hasSums reports whether a definition adds more than a fixed number of terms.
-func hasSums(d *def.Definition) bool {
-	isSum := func(n *def.Node) bool { return n.Op == def.OpRowSum || n.Op == def.OpColSum || n.Op == def.OpTotalSum }
-	return d.Kind == def.KindContraction || d.Kind == def.KindScatterAdd || slices.ContainsFunc(d.Math.Nodes, isSum)
 }
 
 // CheckLengths returns an error if the definition's sums over operands of the given sizes, by
@@ -146,20 +140,16 @@ func CheckLengths(d *def.Definition, sizes map[string]int, o def.Order) error {
 
 // lengths returns the numbers of terms of a definition's sums, as far as sizes gives them.
 func lengths(d *def.Definition, sizes map[string]int) []int {
-	if d.Kind == def.KindContraction {
-		return []int{sizes[d.SummedOver()]}
-	}
 	var list []int
-	for _, n := range d.Math.Nodes {
-		rows, columns := sizes["R"], sizes["C"]
-		switch n.Op {
-		case def.OpRowSum:
-			list = append(list, columns)
-		case def.OpColSum:
-			list = append(list, rows)
-		case def.OpTotalSum:
-			list = append(list, rows*columns)
+	for _, sum := range d.Sums() {
+		if sum.ByIndex {
+			continue
 		}
+		n := 1
+		for _, letter := range sum.Over {
+			n *= sizes[letter]
+		}
+		list = append(list, n)
 	}
 	return list
 }

@@ -48,7 +48,7 @@ func functionName(name string) string {
 // functions.
 func functionsOf(d *def.Definition) []string {
 	var used []string
-	for _, n := range d.Math.Nodes {
+	for _, n := range d.Math().Nodes {
 		if f := FunctionOf(n); f != "" {
 			used = append(used, f)
 		}

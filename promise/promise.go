@@ -38,8 +38,7 @@ import (
 type Name uint8
 
 const (
-	// Default is Bits for a lowering that is not bounded, Ordered for one that takes the
-	// definition's own steps (engine.Lowering.IsIEEE), and Stable for any other.
+	// Default leaves it open: a lowering then promises Bits.
 	Default Name = iota
 	Bits
 	Ordered

@@ -66,7 +66,7 @@ func withConstant(t *testing.T, f *def.Function, i int, ulps int32) (*def.Functi
 	if err != nil {
 		t.Fatalf("%s: %v", old, err)
 	}
-	for _, n := range parsed.Math.Nodes {
+	for _, n := range parsed.Math().Nodes {
 		if n.Op == def.OpCall {
 			return n.Func, old
 		}

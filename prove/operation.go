@@ -80,11 +80,11 @@ var taken = []string{"rnd", "row", "rowmax", "rowsum", "map", "fold_right", "Rpl
 
 func newModel(d *def.Definition) (*model, error) {
 	m := &model{d: d, names: map[*def.Node]string{}, known: map[*def.Node]bool{}}
-	if d.Kind != def.KindRowwise {
-		return nil, fmt.Errorf("it is a %v, want a rowwise definition", d.Kind)
+	if d.Expression() == nil {
+		return nil, fmt.Errorf("it is a %v, want a rowwise definition", d.Form)
 	}
 	used := slices.Clone(taken)
-	for _, n := range d.Math.Nodes {
+	for _, n := range d.Math().Nodes {
 		if n.Name == "" {
 			continue
 		}
@@ -95,7 +95,7 @@ func newModel(d *def.Definition) (*model, error) {
 		used = append(used, n.Name)
 	}
 	unnamed := 0
-	for _, n := range d.Math.Nodes {
+	for _, n := range d.Math().Nodes {
 		for n.Name == "" && len(n.Args) > 0 && m.names[n] == "" {
 			unnamed++
 			if name := fmt.Sprintf("t%d", unnamed); !slices.Contains(used, name) {
@@ -103,7 +103,7 @@ func newModel(d *def.Definition) (*model, error) {
 			}
 		}
 	}
-	for _, n := range d.Math.Nodes {
+	for _, n := range d.Math().Nodes {
 		if n.Op == def.OpCall && !slices.Contains(m.functions, n.Func) {
 			m.functions = append(m.functions, n.Func)
 		}
@@ -117,7 +117,7 @@ func newModel(d *def.Definition) (*model, error) {
 	slices.Sort(m.reduces)
 	m.reduces = slices.Compact(m.reduces)
 	if len(m.reduces) > 0 {
-		for _, n := range d.Math.Nodes {
+		for _, n := range d.Math().Nodes {
 			switch {
 			case n.Op != def.OpInput:
 			case n.Extent == def.PerElement && m.row == nil:
@@ -215,7 +215,7 @@ type modelOutput struct {
 
 // outputs returns the outputs that the model has.
 func (m *model) outputs() (list []modelOutput) {
-	for _, o := range m.d.Math.Outputs {
+	for _, o := range m.d.Math().Outputs {
 		if m.known[o.Value] {
 			list = append(list, modelOutput{m.d.Operands[o.Operand].Name, o.Value, m.uses(o.Value)})
 		}
@@ -275,7 +275,7 @@ func (m *model) file() (string, error) {
 	if m.row != nil {
 		fmt.Fprintf(&s, "Variable row : list R. (* of %s *)\n", m.row.Name)
 	}
-	for _, n := range m.d.Math.Nodes {
+	for _, n := range m.d.Math().Nodes {
 		if len(n.Args) == 0 && m.known[n] {
 			continue
 		}

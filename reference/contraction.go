@@ -18,12 +18,12 @@ func runContraction(d *def.Definition, operands []num.Array, o *Options) error {
 	if err != nil {
 		return err
 	}
-	if d.Ring.IsExact() {
+	if d.Ring().IsExact() {
 		return x.exactProduct(o)
 	}
-	letters := slices.DeleteFunc(slices.Clone(d.Operands[2].BatchDims()), func(l string) bool { return l == d.Group })
-	if d.Group != "" {
-		letters = append(letters, d.Group)
+	letters := slices.DeleteFunc(slices.Clone(d.Operands[2].BatchDims()), func(l string) bool { return l == d.Groups().Number })
+	if d.Groups().Number != "" {
+		letters = append(letters, d.Groups().Number)
 	}
 	return x.each(letters, map[string]int{}, func(at map[string]int) error { return x.product(at, o) })
 }
@@ -39,7 +39,7 @@ func newAxes(d *def.Definition, operands []num.Array) (*axes, error) {
 	x := &axes{d: d, operands: operands, sizes: map[string]int{}}
 	for i := range d.Operands {
 		o, a := &d.Operands[i], &operands[i]
-		if o.Name == d.Offsets {
+		if o.IsOffsets {
 			continue
 		}
 		sizes, err := sizesOf(o, a)
@@ -84,18 +84,18 @@ func sizesOf(o *def.Operand, a *num.Array) ([]int, error) {
 // checkOffsets returns an error unless the offsets ascend from 0 to the size that they
 // divide.
 func (x *axes) checkOffsets() error {
-	if x.d.Offsets == "" {
+	if x.d.Groups().Offsets == "" {
 		return nil
 	}
 	offsets, last := &x.operands[3], 0
-	if offsets.Rows != x.sizes[x.d.Group]+1 {
-		return fmt.Errorf("%s: sizes do not fit: %d offsets, want %d", x.d.Name, offsets.Rows, x.sizes[x.d.Group]+1)
+	if offsets.Rows != x.sizes[x.d.Groups().Number]+1 {
+		return fmt.Errorf("%s: sizes do not fit: %d offsets, want %d", x.d.Name, offsets.Rows, x.sizes[x.d.Groups().Number]+1)
 	}
 	for g := range offsets.Rows {
 		v := int(offsets.Int(g, 0))
 		isEnd := g == offsets.Rows-1
-		if g == 0 && v != 0 || v < last || isEnd && v != x.sizes[x.d.Grouped] {
-			return fmt.Errorf("%s: %s[%d] is %d, want offsets that ascend from 0 to %d", x.d.Name, x.d.Offsets, g, v, x.sizes[x.d.Grouped])
+		if g == 0 && v != 0 || v < last || isEnd && v != x.sizes[x.d.Groups().Of] {
+			return fmt.Errorf("%s: %s[%d] is %d, want offsets that ascend from 0 to %d", x.d.Name, x.d.Groups().Offsets, g, v, x.sizes[x.d.Groups().Of])
 		}
 		last = v
 	}
@@ -128,10 +128,10 @@ func (x *axes) matrix(operand int, at map[string]int) num.Array {
 // part returns the indices that a size covers in the product at an index: all of them,
 // or those of the group.
 func (x *axes) part(letter string, at map[string]int) (first, end int) {
-	if letter != x.d.Grouped || letter == "" {
+	if letter != x.d.Groups().Of || letter == "" {
 		return 0, x.sizes[letter]
 	}
-	g := at[x.d.Group]
+	g := at[x.d.Groups().Number]
 	return int(x.operands[3].Int(g, 0)), int(x.operands[3].Int(g+1, 0))
 }
 
@@ -143,11 +143,11 @@ func (x *axes) product(at map[string]int, o *Options) error {
 	firstK, endK := x.part(x.d.SummedOver(), at)
 	p := newProducts(o.Model, left.DType, endK-firstK, result.Cols)
 	line, row := make([]uint32, right.Cols), make([]uint32, x.sizes[x.d.SummedOver()])
-	if !x.d.TransposeRight && p.isChain() {
+	if !x.d.Product().TransposeRight && p.isChain() {
 		for k := range p.length {
 			right.Floats(firstK+k, p.byK[k*p.cols:][:p.cols])
 		}
-	} else if x.d.TransposeRight {
+	} else if x.d.Product().TransposeRight {
 		for c := range p.cols {
 			right.Patterns(c, line)
 			for k := range p.length {
@@ -167,7 +167,7 @@ func (x *axes) product(at map[string]int, o *Options) error {
 		if err := o.err(); err != nil {
 			return err
 		}
-		if !x.d.TransposeLeft {
+		if !x.d.Product().TransposeLeft {
 			left.Patterns(r, row)
 		} else {
 			for k := firstK; k < endK; k++ {
@@ -176,7 +176,7 @@ func (x *axes) product(at map[string]int, o *Options) error {
 		}
 		p.setLeft(row[firstK:endK])
 		var old []float32
-		if x.d.Accumulate {
+		if x.d.Accumulates() {
 			old = make([]float32, result.Cols)
 			result.Floats(r, old)
 		}
@@ -189,13 +189,13 @@ func (x *axes) product(at map[string]int, o *Options) error {
 
 // scale multiplies the sums of a row by its scale, and then each by that of its column.
 func (x *axes) scale(row int, sums []float32) {
-	if i := x.d.Operand(x.d.RowScale); i >= 0 {
+	if i := x.d.Operand(x.d.Scales().Row); i >= 0 {
 		by := x.operands[i].At(row, 0)
 		for c := range sums {
 			sums[c] *= by
 		}
 	}
-	if i := x.d.Operand(x.d.ColScale); i >= 0 {
+	if i := x.d.Operand(x.d.Scales().Col); i >= 0 {
 		for c := range sums {
 			sums[c] *= x.operands[i].At(c, 0)
 		}

@@ -25,7 +25,7 @@ func element(d *def.Definition, operands []num.Array, sizes, at map[string]int, 
 		return operands[i].At(r, at[o.Dims[len(o.Dims)-1]])
 	}
 	group := func(letter string) int { // the group in which an index lies, the last of several
-		for g := sizes[d.Group] - 1; g > 0; g-- {
+		for g := sizes[d.Groups().Number] - 1; g > 0; g-- {
 			if at[letter] >= int(operands[3].Int(g, 0)) {
 				return g
 			}
@@ -33,13 +33,13 @@ func element(d *def.Definition, operands []num.Array, sizes, at map[string]int, 
 		return 0
 	}
 	rows := d.Operands[2].Dims[len(d.Operands[2].Dims)-2]
-	if d.Grouped == rows {
-		at[d.Group] = group(rows)
+	if d.Groups().Of == rows {
+		at[d.Groups().Number] = group(rows)
 	}
 	acc, summed := old, d.SummedOver()
 	for k := range sizes[summed] {
 		at[summed] = k
-		if d.Grouped == summed && group(summed) != at[d.Group] {
+		if d.Groups().Of == summed && group(summed) != at[d.Groups().Number] {
 			continue
 		}
 		acc = num.FMA(value(0), value(1), acc)
@@ -67,7 +67,7 @@ func TestProductsWithAxes(t *testing.T) {
 					i /= sizes[l]
 				}
 				old := float32(0)
-				if d.Accumulate {
+				if d.Accumulates() {
 					old = result.At(r, col)
 				}
 				result.Set(r, col, element(d, want.Operands, sizes, at, old))
@@ -80,7 +80,7 @@ func TestProductsWithAxes(t *testing.T) {
 		if text := randdef.Diff(got, want); text != "" {
 			t.Fatalf("%s\n%s%v", text, d.Text(), sizes)
 		}
-		kinds[fmt.Sprint(len(d.Operands[2].BatchDims()), d.Grouped == "M", d.Grouped == "K")]++
+		kinds[fmt.Sprint(len(d.Operands[2].BatchDims()), d.Groups().Of == "M", d.Groups().Of == "K")]++
 	}
 	if len(kinds) < 7 {
 		t.Errorf("only these kinds of products were tried: %v", kinds)

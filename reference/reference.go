@@ -48,15 +48,15 @@ func Run(d *def.Definition, operands []num.Array, o Options) error {
 	if len(o.Params) != len(d.Params) {
 		return fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
 	}
-	switch d.Kind {
-	case def.KindRowwise:
+	switch d.Form.(type) {
+	case *def.Expression:
 		return runRowwise(d, operands, &o)
-	case def.KindContraction:
+	case *def.Product:
 		return runContraction(d, operands, &o)
-	case def.KindGather:
+	case *def.Lookup:
 		return runGather(d, operands)
-	case def.KindScatterAdd:
+	case *def.Scatter:
 		return runScatterAdd(d, operands, &o)
 	}
-	return fmt.Errorf("%s: no interpreter for kind %s", d.Name, d.Kind)
+	return fmt.Errorf("%s: no interpreter for a %s", d.Name, d.Form)
 }

@@ -41,7 +41,7 @@ func runRowwise(d *def.Definition, operands []num.Array, o *Options) error {
 		return err
 	}
 	in.allocate()
-	g := d.Exec
+	g := d.Exec()
 	perRow := func(n *def.Node) bool { return n.Extent&def.PerRow != 0 }
 	for _, n := range g.Nodes {
 		if !n.Late && !perRow(n) {
@@ -81,7 +81,7 @@ func runRowwise(d *def.Definition, operands []num.Array, o *Options) error {
 
 // allocate makes room for the values of all nodes.
 func (in *interpreter) allocate() {
-	nodes := in.d.Exec.Nodes
+	nodes := in.d.Exec().Nodes
 	in.values, in.lanes, in.elements = make([]vector, len(nodes)), make([][][]float32, len(nodes)), make([][]float32, len(nodes))
 	isRepeated := make([]bool, len(nodes))
 	for _, n := range nodes {
@@ -159,7 +159,7 @@ func (in *interpreter) size() error {
 }
 
 func (in *interpreter) store(which func(def.Output) bool, row int) {
-	for _, o := range in.d.Exec.Outputs {
+	for _, o := range in.d.Exec().Outputs {
 		if !which(o) {
 			continue
 		}

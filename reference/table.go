@@ -43,7 +43,7 @@ func runScatterAdd(d *def.Definition, operands []num.Array, o *Options) error {
 		if err := o.err(); err != nil {
 			return err
 		}
-		if d.Accumulate && len(at) == 0 {
+		if d.Accumulates() && len(at) == 0 {
 			continue // nothing is added: the row keeps its bits
 		}
 		for c := range result.Cols {
@@ -60,7 +60,7 @@ func runScatterAdd(d *def.Definition, operands []num.Array, o *Options) error {
 // exactSum returns the exact sum of f16 values, rounded once.
 func exactSum(d *def.Definition, rows, result num.Array, at []int, v, c int) uint32 {
 	var sum exact.SumF16
-	if d.Accumulate {
+	if d.Accumulates() {
 		sum.AddValue(result.DType, result.Bits(v, c))
 	}
 	for _, q := range at {
@@ -72,7 +72,7 @@ func exactSum(d *def.Definition, rows, result num.Array, at []int, v, c int) uin
 // chunkedSum adds chunks of occurrences, each summed from +0.
 func chunkedSum(d *def.Definition, rows, result num.Array, at []int, v, c int) float32 {
 	total := float32(0)
-	if d.Accumulate {
+	if d.Accumulates() {
 		total = result.At(v, c)
 	}
 	for len(at) > 0 {

@@ -26,7 +26,7 @@ const (
 // RuleOf returns the rule for the outputs of a definition: a gather copies, all others
 // compute.
 func RuleOf(d *def.Definition) Rule {
-	if d.Kind == def.KindGather {
+	if d.Copies() {
 		return Patterns
 	}
 	return Values

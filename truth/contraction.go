@@ -33,20 +33,20 @@ func (k *call) parts() ([]part, error) {
 		at := x.indices(dims[:n], i)
 		add := func(rows, sums span) {
 			list = append(list, part{
-				left:  cut(x.matrix(0, at), rows, sums, k.d.TransposeLeft),
-				right: cut(x.matrix(1, at), sums, span{0, x.sizes[dims[n+1]]}, k.d.TransposeRight),
+				left:  cut(x.matrix(0, at), rows, sums, k.d.Product().TransposeLeft),
+				right: cut(x.matrix(1, at), sums, span{0, x.sizes[dims[n+1]]}, k.d.Product().TransposeRight),
 				first: i*x.sizes[m] + rows.first, rows: rows.end - rows.first,
 			})
 		}
 		all := span{0, x.sizes[m]}
-		switch k.d.Grouped {
+		switch k.d.Groups().Of {
 		case m:
 			for g, rows := range x.groups {
-				at[k.d.Group] = g
+				at[k.d.Groups().Number] = g
 				add(rows, span{0, x.sizes[summed]})
 			}
 		case summed:
-			add(all, x.groups[at[k.d.Group]])
+			add(all, x.groups[at[k.d.Groups().Number]])
 		default:
 			add(all, span{0, x.sizes[summed]})
 		}
@@ -66,7 +66,7 @@ type stack struct {
 
 func (k *call) newStack() (*stack, error) {
 	x := &stack{call: k, sizes: map[string]int{}}
-	for _, name := range []string{k.d.RowScale, k.d.ColScale} {
+	for _, name := range []string{k.d.Scales().Row, k.d.Scales().Col} {
 		if i := k.d.Operand(name); i >= 0 {
 			rows := []int{k.operands[2].Rows, k.operands[2].Cols}[slices.Index(k.d.Operands[2].Dims, k.d.Operands[i].Dims[0])]
 			if got := k.operands[i].Rows * k.operands[i].Cols; got != rows {
@@ -96,7 +96,7 @@ func (k *call) newStack() (*stack, error) {
 			x.sizes[letter] = sizes[j]
 		}
 	}
-	if k.d.Offsets == "" {
+	if k.d.Groups().Offsets == "" {
 		return x, nil
 	}
 	offsets, at := &k.operands[3], 0
@@ -106,8 +106,8 @@ func (k *call) newStack() (*stack, error) {
 			break
 		}
 	}
-	if len(x.groups) != x.sizes[k.d.Group] || offsets.Int(0, 0) != 0 || at != x.sizes[k.d.Grouped] || slices.ContainsFunc(x.groups, func(s span) bool { return s.end < s.first }) {
-		return nil, fmt.Errorf("%s has %d values, want %d that ascend from 0 to %d", k.d.Offsets, offsets.Rows, x.sizes[k.d.Group]+1, x.sizes[k.d.Grouped])
+	if len(x.groups) != x.sizes[k.d.Groups().Number] || offsets.Int(0, 0) != 0 || at != x.sizes[k.d.Groups().Of] || slices.ContainsFunc(x.groups, func(s span) bool { return s.end < s.first }) {
+		return nil, fmt.Errorf("%s has %d values, want %d that ascend from 0 to %d", k.d.Groups().Offsets, offsets.Rows, x.sizes[k.d.Groups().Number]+1, x.sizes[k.d.Groups().Of])
 	}
 	return x, nil
 }
@@ -166,14 +166,14 @@ func (k *call) contractionTerms() (func(r, c int) products, error) {
 	return func(r, c int) products {
 		p := &parts[byRow[r]]
 		if r != row {
-			row, a = r, line(p.left, r-p.first, !k.d.TransposeLeft)
+			row, a = r, line(p.left, r-p.first, !k.d.Product().TransposeLeft)
 		}
 		at := column{byRow[r], c}
 		if columns[at] == nil {
-			columns[at] = line(p.right, c, k.d.TransposeRight)
+			columns[at] = line(p.right, c, k.d.Product().TransposeRight)
 		}
 		z := products{a: a, b: columns[at]}
-		if k.d.Accumulate {
+		if k.d.Accumulates() {
 			z.init = float64(result.At(r, c))
 		}
 		return z
@@ -215,8 +215,8 @@ func (k *call) encloseContraction(out []ball.Ball) error {
 // the factors of each row and of each column of the result. Four elements are computed at a
 // time, so that each factor that is loaded is used twice.
 func (k *call) enclosePart(z *part, out []ball.Ball) error {
-	rows := lines(z.left, !k.d.TransposeLeft)
-	cols := lines(z.right, k.d.TransposeRight)
+	rows := lines(z.left, !k.d.Product().TransposeLeft)
+	cols := lines(z.right, k.d.Product().TransposeRight)
 	result := &k.operands[2]
 	for r := 0; r < len(rows); r += 2 {
 		if err := k.ended(); err != nil {
@@ -228,7 +228,7 @@ func (k *call) enclosePart(z *part, out []ball.Ball) error {
 			for q := range 4 {
 				r, c := R[q/2], C[q%2]
 				p := products{a: rows[r], b: cols[c]}
-				if k.d.Accumulate {
+				if k.d.Accumulates() {
 					p.init = float64(result.At(z.first+r, c))
 				}
 				i, sum := (z.first+r)*len(cols)+c, bounded(p, sums[q], abs[q])
@@ -246,10 +246,10 @@ func (k *call) enclosePart(z *part, out []ball.Ball) error {
 // scalesOf returns the values by which the sum of an element is multiplied, in order.
 func (k *call) scalesOf(r, c int) []float64 {
 	var scales []float64
-	if i := k.d.Operand(k.d.RowScale); i >= 0 {
+	if i := k.d.Operand(k.d.Scales().Row); i >= 0 {
 		scales = append(scales, float64(k.operands[i].At(r, 0)))
 	}
-	if i := k.d.Operand(k.d.ColScale); i >= 0 {
+	if i := k.d.Operand(k.d.Scales().Col); i >= 0 {
 		scales = append(scales, float64(k.operands[i].At(c, 0)))
 	}
 	return scales

@@ -162,23 +162,23 @@ func correctlyScaled(c *randdef.Case, row, col int) uint32 {
 	rational := func(i, r, col int) *big.Rat { return new(big.Rat).SetFloat64(float64(c.Operands[i].At(r, col))) }
 	sum := new(big.Rat)
 	length := c.Operands[0].Cols
-	if d.TransposeLeft {
+	if d.Product().TransposeLeft {
 		length = c.Operands[0].Rows
 	}
 	for k := range length {
 		left, right := [2]int{row, k}, [2]int{k, col}
-		if d.TransposeLeft {
+		if d.Product().TransposeLeft {
 			left = [2]int{k, row}
 		}
-		if d.TransposeRight {
+		if d.Product().TransposeRight {
 			right = [2]int{col, k}
 		}
 		sum.Add(sum, new(big.Rat).Mul(rational(0, left[0], left[1]), rational(1, right[0], right[1])))
 	}
-	if i := d.Operand(d.RowScale); i >= 0 {
+	if i := d.Operand(d.Scales().Row); i >= 0 {
 		sum.Mul(sum, rational(i, row, 0))
 	}
-	if i := d.Operand(d.ColScale); i >= 0 {
+	if i := d.Operand(d.Scales().Col); i >= 0 {
 		sum.Mul(sum, rational(i, col, 0))
 	}
 	return exact.RoundBig(c.Operands[2].DType, new(big.Float).SetPrec(2000).SetRat(sum))

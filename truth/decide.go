@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/big"
 
-	"tokitai/def"
 	"tokitai/num"
 	"tokitai/num/ball"
 	"tokitai/num/exact"
@@ -75,7 +74,7 @@ func (r *Result) Round(operand int) (*Rounding, error) {
 	if len(open.columns) == 0 {
 		return z, nil
 	}
-	if k.d.Kind != def.KindRowwise {
+	if k.d.Expression() == nil {
 		return z, k.roundSums(z, open)
 	}
 	return z, sweep(k, ball.NewBig(0, bigPrec), open, func(_, row, col int, v ball.Big) {

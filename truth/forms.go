@@ -28,7 +28,7 @@ type form struct{ isOne, isZero, isNaN, mayOverflow, isEither bool }
 func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, params []float64) (*Forms, error) {
 	k := &call{d: d, operands: operands, Options: Options{Params: params, Context: ctx}}
 	f := &Forms{call: k, at: room[form](k)}
-	if d.Kind == def.KindRowwise {
+	if d.Expression() != nil {
 		mark := put(k, f.at)
 		_, hasInfinity := Tame(d, operands)
 		zero := nature{hasInfinity: hasInfinity}.FromFloat64(0)

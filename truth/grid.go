@@ -52,14 +52,14 @@ func FindGrid(d *def.Definition, operands []num.Array, o GridOptions) (*Grid, er
 	mark := put(k, g.at)
 	markInt := func(operand, row, col int, v set) { mark(operand, row, col, v.isOne()) }
 	switch {
-	case d.Kind == def.KindGather:
+	case d.Copies():
 		for _, at := range g.at {
 			for i := range at {
 				at[i] = true
 			}
 		}
 		return g, nil
-	case d.Kind != def.KindRowwise:
+	case d.Expression() == nil:
 		return g, g.findSums()
 	case o.InAnyForm:
 		isSum := sumsOf(d)
@@ -73,13 +73,13 @@ func FindGrid(d *def.Definition, operands []num.Array, o GridOptions) (*Grid, er
 
 // sumsOf reports, by operand, which outputs of a rowwise definition depend on a sum.
 func sumsOf(d *def.Definition) map[int]bool {
-	depends := make([]bool, len(d.Math.Nodes))
-	for _, n := range d.Math.Nodes { // arguments first
+	depends := make([]bool, len(d.Math().Nodes))
+	for _, n := range d.Math().Nodes { // arguments first
 		depends[n.ID] = n.Op == def.OpRowSum || n.Op == def.OpColSum || n.Op == def.OpTotalSum ||
 			slices.ContainsFunc(n.Args, func(a *def.Node) bool { return depends[a.ID] })
 	}
 	outputs := map[int]bool{}
-	for _, o := range d.Math.Outputs {
+	for _, o := range d.Math().Outputs {
 		outputs[o.Operand] = depends[o.Value.ID]
 	}
 	return outputs
@@ -102,7 +102,7 @@ func (g *Grid) findSums() error {
 		return err
 	}
 	bits := significand
-	if m := k.Model.Inner(); k.d.Kind == def.KindContraction && m != def.FMAChain { // the largest term has F fractional bits, the result R
+	if m := k.Model.Inner(); k.d.Product() != nil && m != def.FMAChain { // the largest term has F fractional bits, the result R
 		if bits = min(bits, m.F+1); m.R > 0 {
 			bits = min(bits, m.R+1)
 		}
@@ -111,7 +111,7 @@ func (g *Grid) findSums() error {
 	var left []int
 	columns := map[*float64][]int{}
 	unitsOf := func(p products) (a, b []int) {
-		if k.d.Kind == def.KindScatterAdd { // whose terms share memory, and are multiplied by 1
+		if isScatter(k.d) { // whose terms share memory, and are multiplied by 1
 			return units(p.a), make([]int, len(p.a))
 		}
 		if row != &p.a[0] {

@@ -41,14 +41,14 @@ func runs(t testing.TB) []*accuracy.Run {
 	}
 	for _, o := range all.Operations {
 		for _, data := range o.Data {
-			if data.Definition.Kind == def.KindRowwise {
+			if data.Definition.Expression() != nil {
 				add(o, data)
 			}
 		}
 	}
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
-			if d.Kind != def.KindRowwise || seen[d] {
+			if d.Expression() == nil || seen[d] {
 				continue
 			}
 			data := op.Data{Name: "normal", Sizes: map[string]int{"R": 6, "C": 100}}
@@ -143,7 +143,7 @@ func TestIEEESetsOfOperations(t *testing.T) {
 
 // isStepwise reports whether correctly rounded steps leave one result.
 func isStepwise(d *def.Definition) bool {
-	return !slices.ContainsFunc(d.Math.Nodes, func(n *def.Node) bool {
+	return !slices.ContainsFunc(d.Math().Nodes, func(n *def.Node) bool {
 		switch n.Op {
 		case def.OpCall, def.OpScale:
 			return true

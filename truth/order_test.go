@@ -157,7 +157,7 @@ func TestOrderOfContractions(t *testing.T) {
 				fill(g, b, value)
 				fill(g, c, value)
 				for _, d := range []*def.Definition{product, accumulated} {
-					if o.Kind == def.Height && d.Accumulate {
+					if o.Kind == def.Height && d.Accumulates() {
 						continue // the old value would be above the height
 					}
 					r := encloseIn(t, d, o, a, b, c)
@@ -174,7 +174,7 @@ func TestOrderOfContractions(t *testing.T) {
 						}
 						got := sumIn(g, o, terms)
 						h := o.Height(K)
-						if d.Accumulate {
+						if d.Accumulates() {
 							h++
 							exactly += float64(c.At(i, j))
 							abs += math.Abs(float64(c.At(i, j)))
@@ -191,7 +191,7 @@ func TestOrderOfContractions(t *testing.T) {
 						mustBeIn(t, what, r, 2, i, j, got, exactly, abs, bound)
 						if o == def.Sequential || o.Kind == def.AnyOrder {
 							acc := float32(0)
-							if d.Accumulate {
+							if d.Accumulates() {
 								acc = c.At(i, j)
 							}
 							for k := range K {

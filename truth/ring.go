@@ -15,8 +15,8 @@ func (k *call) encloseExact(out []ball.Ball) error {
 	if _, err := k.newStack(); err != nil {
 		return err
 	}
-	q := new(big.Int).Exp(new(big.Int).SetUint64(k.d.Ring.P), big.NewInt(int64(k.d.Ring.K)), nil)
-	rows, cols := integers(k.operands[0], k.d.TransposeLeft), integers(k.operands[1], !k.d.TransposeRight)
+	q := new(big.Int).Exp(new(big.Int).SetUint64(k.d.Ring().P), big.NewInt(int64(k.d.Ring().K)), nil)
+	rows, cols := integers(k.operands[0], k.d.Product().TransposeLeft), integers(k.operands[1], !k.d.Product().TransposeRight)
 	for r := range rows {
 		if err := k.ended(); err != nil {
 			return err

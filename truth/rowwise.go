@@ -51,7 +51,7 @@ func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, ro
 	if err := e.size(); err != nil {
 		return err
 	}
-	outputs := k.d.Math.Outputs
+	outputs := k.d.Math().Outputs
 	if at != nil {
 		outputs = slices.DeleteFunc(slices.Clone(outputs), func(o def.Output) bool { return o.Operand != at.operand })
 	}
@@ -126,7 +126,7 @@ func (e *evaluator[T]) size() error {
 
 // mark marks the nodes that the outputs need.
 func (e *evaluator[T]) mark(outputs []def.Output) {
-	nodes := e.d.Math.Nodes
+	nodes := e.d.Math().Nodes
 	e.isNeeded = make([]bool, len(nodes))
 	for _, o := range outputs {
 		e.isNeeded[o.Value.ID] = true
@@ -140,7 +140,7 @@ func (e *evaluator[T]) mark(outputs []def.Output) {
 
 // needsRows reports whether a needed node depends on whole rows.
 func (e *evaluator[T]) needsRows() bool {
-	return slices.ContainsFunc(e.d.Math.Nodes, func(n *def.Node) bool {
+	return slices.ContainsFunc(e.d.Math().Nodes, func(n *def.Node) bool {
 		return e.isNeeded[n.ID] && (n.Op.IsRowReduction() || n.Op == def.OpTotalSum)
 	})
 }
@@ -174,11 +174,11 @@ func upTo(n int) []int {
 // rows.
 func (e *evaluator[T]) begin(columns []int) {
 	e.columns = columns
-	e.values = make([]vector[T], len(e.d.Math.Nodes))
+	e.values = make([]vector[T], len(e.d.Math().Nodes))
 	e.sums = map[*def.Node]adder[T]{}
 	e.perRow, e.late = e.perRow[:0], e.late[:0]
 	var once []*def.Node
-	for _, n := range e.d.Math.Nodes {
+	for _, n := range e.d.Math().Nodes {
 		if !e.isNeeded[n.ID] {
 			continue
 		}

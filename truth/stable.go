@@ -151,12 +151,12 @@ func EncloseStable(d *def.Definition, operands []num.Array, o StableOptions) (*S
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
 	if d.IsExact() {
-		return nil, fmt.Errorf("%s: results in %s are exact, and admit one value each: promise bits", d.Name, d.Ring)
+		return nil, fmt.Errorf("%s: results in %s are exact, and admit one value each: promise bits", d.Name, d.Ring())
 	}
 	s := &Stable{o: o, call: &call{d: d, operands: operands, Options: Options{
 		Params: o.Params, Model: o.Model, Order: &o.Order, FunctionULP: o.FunctionULP, Mode: Exact, Context: o.Context,
 	}}}
-	if d.Kind != def.KindRowwise {
+	if d.Expression() == nil {
 		return s, s.encloseSums()
 	}
 	for i := range d.Operands {

@@ -63,14 +63,14 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 		lost, lostReciprocal = 0x1p-126, 0x1p-126
 	}
 	isOutput := map[int]bool{}
-	for _, o := range s.call.d.Math.Outputs {
+	for _, o := range s.call.d.Math().Outputs {
 		isOutput[o.Value.ID] = true
 	}
 	step := 0.0
 	if s.o.CountSteps {
 		step = unit
 	}
-	nodes := s.call.d.Math.Nodes
+	nodes := s.call.d.Math().Nodes
 	z := make([]disturbance, len(nodes))
 	isNamed := map[string]bool{}
 	for _, n := range nodes {
@@ -148,12 +148,12 @@ func (s *Stable) isStoredByWord(n *def.Node) bool {
 		return false
 	}
 	isStored := false
-	for _, o := range s.call.d.Math.Outputs {
+	for _, o := range s.call.d.Math().Outputs {
 		if o.Value == n {
 			isStored = s.call.operands[o.Operand].DType == s.storage(n.Storage)
 		}
 	}
-	return isStored && !slices.ContainsFunc(s.call.d.Math.Nodes, func(user *def.Node) bool { return slices.Contains(user.Args, n) })
+	return isStored && !slices.ContainsFunc(s.call.d.Math().Nodes, func(user *def.Node) bool { return slices.Contains(user.Args, n) })
 }
 
 // storage returns the format that a rounding node names.
@@ -249,7 +249,7 @@ func (s *Stable) newPerturbation() (*perturbation, error) {
 		if err := e.size(); err != nil {
 			return nil, err
 		}
-		e.mark(s.call.d.Math.Outputs)
+		e.mark(s.call.d.Math().Outputs)
 	}
 	p.plan()
 	p.centre.begin(upTo(p.centre.cols))

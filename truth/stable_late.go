@@ -23,7 +23,7 @@ type lateSum struct {
 
 func (p *perturbation) newLateSums() []*lateSum {
 	var late []*lateSum
-	for _, n := range p.call.d.Math.Nodes {
+	for _, n := range p.call.d.Math().Nodes {
 		if !p.box.isNeeded[n.ID] || n.Op != def.OpColSum && n.Op != def.OpTotalSum {
 			continue
 		}
@@ -122,7 +122,7 @@ func (p *perturbation) finishLate(late []*lateSum) {
 		}
 	}
 	p.eachVarying(func(n *def.Node) bool { return n.Late }, p.findSlopes)
-	for _, o := range p.call.d.Math.Outputs {
+	for _, o := range p.call.d.Math().Outputs {
 		if o.Value.Type == def.Float && !isPerRow(o.Value) {
 			p.findLate(o, late)
 		}
@@ -160,7 +160,7 @@ func (p *perturbation) findLate(o def.Output, late []*lateSum) {
 	}
 	for i := range out.fixed {
 		fixed := 0.0
-		for _, n := range p.call.d.Math.Nodes {
+		for _, n := range p.call.d.Math().Nodes {
 			if p.errors[n.ID] == nil || isPerRow(n) {
 				continue
 			}
@@ -199,7 +199,7 @@ func (p *perturbation) findLate(o def.Output, late []*lateSum) {
 // the sums themselves.
 func (p *perturbation) lateNarrow() []*def.Node {
 	var list []*def.Node
-	nodes := p.call.d.Math.Nodes
+	nodes := p.call.d.Math().Nodes
 	for i := len(nodes) - 1; i >= 0; i-- {
 		if n := nodes[i]; p.slopes[n.ID] != nil && !isWide(n) && !isPerRow(n) {
 			list = append(list, n)

@@ -58,8 +58,8 @@ func (z *values) at(r, c int) int {
 
 // evaluate returns the values of every node.
 func (m *model) evaluate() []values {
-	all := make([]values, len(m.d.Math.Nodes))
-	for _, n := range m.d.Math.Nodes {
+	all := make([]values, len(m.d.Math().Nodes))
+	for _, n := range m.d.Math().Nodes {
 		rows, cols := 1, 1
 		if n.Extent&def.PerRow != 0 {
 			rows = m.rows
@@ -329,7 +329,7 @@ func (m *model) inequality() map[int][]float64 {
 	}
 	exact := m.evaluate()
 	bound := map[int][]float64{}
-	for _, o := range m.d.Math.Outputs {
+	for _, o := range m.d.Math().Outputs {
 		for _, y := range exact[o.Value.ID].x {
 			bound[o.Operand] = append(bound[o.Operand], 4*0x1p-24*math.Abs(y.v))
 		}
@@ -342,7 +342,7 @@ func (m *model) inequality() map[int][]float64 {
 			return dual{}
 		}
 		changed := m.evaluate()
-		for _, o := range m.d.Math.Outputs {
+		for _, o := range m.d.Math().Outputs {
 			for i, y := range changed[o.Value.ID].x {
 				bound[o.Operand][i] += math.Abs(y.d) * limits[p]
 			}

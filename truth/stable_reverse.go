@@ -48,7 +48,7 @@ type adjoints struct {
 }
 
 func (p *perturbation) newAdjoints(n int) adjoints {
-	nodes := len(p.call.d.Math.Nodes)
+	nodes := len(p.call.d.Math().Nodes)
 	return adjoints{make([][]ball.Ball, nodes), make([]bool, nodes), n, p.arena}
 }
 
@@ -72,7 +72,7 @@ func (a *adjoints) at(id int) []ball.Ball {
 }
 
 func (p *perturbation) newColumn(of *def.Node, keepsNarrow bool) *column {
-	nodes := p.call.d.Math.Nodes
+	nodes := p.call.d.Math().Nodes
 	z := &column{of: of, wide: make([][]ball.Ball, len(nodes)), narrow: p.newAdjoints(p.box.cols), signs: make([]int, len(nodes)), keepsNarrow: keepsNarrow}
 	flags := make([]bool, 2*len(nodes))
 	z.isSame, z.isFixed = flags[:len(nodes)], flags[len(nodes):]
@@ -212,7 +212,7 @@ type reduction struct {
 }
 
 func (p *perturbation) newReduction(n *def.Node) *reduction {
-	count := len(p.call.d.Math.Nodes)
+	count := len(p.call.d.Math().Nodes)
 	z := &reduction{node: n, isSum: n.Op == def.OpRowSum || n.Op == def.OpTotalSum, into: make([]ball.Ball, count), has: make([]bool, count)}
 	if p.varies[n.Args[0].ID] {
 		z.arg = p.newColumn(n.Args[0], true)

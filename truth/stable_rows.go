@@ -17,7 +17,7 @@ func (s *Stable) encloseRows() error {
 	defer p.release()
 	var results []*result
 	s.outputs = map[int]*stableOutput{}
-	for _, o := range s.call.d.Math.Outputs {
+	for _, o := range s.call.d.Math().Outputs {
 		if o.Value.Type != def.Float {
 			continue
 		}
@@ -79,7 +79,7 @@ func (s *Stable) encloseRows() error {
 
 // plan finds what depends on what.
 func (p *perturbation) plan() {
-	nodes := p.call.d.Math.Nodes
+	nodes := p.call.d.Math().Nodes
 	count := len(nodes)
 	p.isExact, p.varies, p.isSet = make([]bool, count), make([]bool, count), make([]bool, count)
 	p.errors, p.sizes, p.extremes, p.slopes = make([][]float64, count), make([][]float64, count), make([]float64, count), make([][]slope, count)
@@ -173,7 +173,7 @@ func (p *perturbation) newSlopes(n *def.Node, length int) []slope {
 
 // eachVarying calls f for the values that vary, arguments first.
 func (p *perturbation) eachVarying(which func(*def.Node) bool, f func(*def.Node)) {
-	for _, n := range p.call.d.Math.Nodes {
+	for _, n := range p.call.d.Math().Nodes {
 		if p.slopes[n.ID] != nil && which(n) {
 			f(n)
 		}

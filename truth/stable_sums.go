@@ -28,7 +28,7 @@ const smallestNormal = 0x1p-126
 func (s *Stable) encloseSums() error {
 	k := *s.call
 	k.Mode = Rounded
-	if k.d.Kind == def.KindContraction {
+	if k.d.Product() != nil {
 		if err := k.Model.Takes(k.operands[0].DType); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (s *Stable) encloseSums() error {
 		switch {
 		case z.least == nil:
 		case k.Model.P > 0:
-			z.least[i] = modelError(p, k.operands[0].DType, k.Model, sum.Abs, k.d.Accumulate)
+			z.least[i] = modelError(p, k.operands[0].DType, k.Model, sum.Abs, k.d.Accumulates())
 		default:
 			z.least[i] = k.stepsError(p)
 		}
@@ -98,11 +98,11 @@ func sizesOf(p products) (sizes [2]float64) {
 // the other one; the products; the partial sums; the old value, and the result. Zeros have no
 // error.
 func (z *stableSums) flushed(i int) float64 {
-	if z.call.d.Kind == def.KindGather || z.sums[i].Abs == 0 {
+	if z.call.d.Copies() || z.sums[i].Abs == 0 {
 		return 0
 	}
 	lost := 2*float64(z.terms[i]) + 2
-	if z.call.d.Kind == def.KindContraction {
+	if z.call.d.Product() != nil {
 		lost += z.sizes[i][0] + z.sizes[i][1]
 	}
 	return smallestNormal * lost * (1 + 0x1p-40)
@@ -120,10 +120,10 @@ func (z *stableSums) scaled(i int, sum ball.Ball, row, col int) ball.Ball {
 		return own
 	}
 	r, c, eta := 1.0, 1.0, tiny
-	if at := k.d.Operand(k.d.RowScale); at >= 0 {
+	if at := k.d.Operand(k.d.Scales().Row); at >= 0 {
 		r = float64(k.operands[at].At(row, 0))
 	}
-	if at := k.d.Operand(k.d.ColScale); at >= 0 {
+	if at := k.d.Operand(k.d.Scales().Col); at >= 0 {
 		c = float64(k.operands[at].At(col, 0))
 	}
 	if r == 0 || c == 0 {
@@ -143,9 +143,9 @@ func (z *stableSums) error(i, height int) float64 {
 		least = z.least[i]
 	}
 	switch {
-	case k.d.Kind == def.KindGather || k.Model.P > 0:
+	case k.d.Copies() || k.Model.P > 0:
 		return least
-	case k.d.Ring.IsExact():
+	case k.d.Ring().IsExact():
 		return unit * z.sums[i].Abs
 	}
 	return max(least, k.orderError(z.orderOf(terms, height), terms, z.sums[i].Abs))
@@ -164,7 +164,7 @@ func (z *stableSums) orderOf(terms, height int) def.Order {
 // value.
 func (z *stableSums) heightOf(order def.Order, terms int) int {
 	h := order.Height(terms)
-	if z.call.d.Accumulate {
+	if z.call.d.Accumulates() {
 		h = max(h, order.Height(terms+1))
 		if order.IsDeclared() && terms > 0 {
 			h = max(h, order.Height(terms)+1)
@@ -174,7 +174,7 @@ func (z *stableSums) heightOf(order def.Order, terms int) int {
 }
 
 func (z *stableSums) mostHeight() int {
-	if z.call.d.Kind == def.KindGather || z.call.d.Ring.IsExact() || z.call.Model.P > 0 {
+	if z.call.d.Copies() || z.call.d.Ring().IsExact() || z.call.Model.P > 0 {
 		return 0
 	}
 	return z.heightOf(*z.call.Order, z.most)

@@ -68,9 +68,9 @@ func TestStableScalesInAnyOrder(t *testing.T) {
 	d := gemm.FP8ForwardDefinition
 	operands := make([]num.Array, len(d.Operands))
 	operands[0], operands[1], operands[2] = num.NewArray(num.E4M3, m, k), num.NewArray(num.E4M3, k, n), num.NewArray(num.F32, m, n)
-	rows, cols := d.Operand(d.RowScale), d.Operand(d.ColScale)
+	rows, cols := d.Operand(d.Scales().Row), d.Operand(d.Scales().Col)
 	operands[rows], operands[cols] = num.NewArray(num.F32, m, 1), num.NewArray(num.F32, n, 1)
-	if d.TransposeRight {
+	if d.Product().TransposeRight {
 		operands[1] = num.NewArray(num.E4M3, n, k)
 	}
 	for _, i := range []int{0, 1} {
@@ -88,7 +88,7 @@ func TestStableScalesInAnyOrder(t *testing.T) {
 	for r := range m {
 		for c := range n {
 			factor := func(i int) float32 {
-				if d.TransposeRight {
+				if d.Product().TransposeRight {
 					return operands[1].At(c, i)
 				}
 				return operands[1].At(i, c)

@@ -177,7 +177,7 @@ func TestStableIsProven(t *testing.T) {
 				return dual{v: most * float64(g.Below(2)*2-1)} // the largest
 			}
 			all := m.evaluate()
-			for _, o := range d.Math.Outputs {
+			for _, o := range d.Math().Outputs {
 				for i, y := range all[o.Value.ID].x {
 					r, c := i/run.Operands[o.Operand].Cols, i%run.Operands[o.Operand].Cols
 					if !s.Known(o.Operand, r, c) {

@@ -67,7 +67,7 @@ func TestStepsInAnyOrder(t *testing.T) {
 							var left, right []uint32
 							var terms []float32
 							exactly, abs, init := 0.0, 0.0, float32(0)
-							if d.Accumulate {
+							if d.Accumulates() {
 								init = c.At(row, col)
 								terms = append(terms, init)
 							}

@@ -25,23 +25,23 @@ type products struct {
 // termsOf returns a function that returns the terms of an element, which are valid until
 // its next call.
 func (k *call) termsOf() (func(r, c int) products, error) {
-	switch k.d.Kind {
-	case def.KindContraction:
+	switch k.d.Form.(type) {
+	case *def.Product:
 		return k.contractionTerms()
-	case def.KindGather:
+	case *def.Lookup:
 		return k.gatherTerms()
-	case def.KindScatterAdd:
+	case *def.Scatter:
 		return k.scatterTerms()
 	}
-	return nil, fmt.Errorf("%s: no mathematics for kind %s", k.d.Name, k.d.Kind)
+	return nil, fmt.Errorf("%s: no mathematics for a %s", k.d.Name, k.d.Form)
 }
 
 // encloseSums encloses the elements of the one result in out.
 func (k *call) encloseSums(out []ball.Ball) error {
-	if k.d.Ring.IsExact() {
+	if k.d.Ring().IsExact() {
 		return k.encloseExact(out)
 	}
-	if k.d.Kind == def.KindContraction {
+	if k.d.Product() != nil {
 		return k.encloseContraction(out)
 	}
 	terms, err := k.termsOf()
@@ -113,7 +113,7 @@ func (k *call) scatterTerms() (func(r, c int) products, error) {
 			values[j] = float64(rows.At(q, c))
 		}
 		p := products{a: values[:n], b: ones[:n]}
-		if k.d.Accumulate {
+		if k.d.Accumulates() {
 			p.init = float64(result.At(v, c))
 		}
 		return p
@@ -124,18 +124,18 @@ func (k *call) scatterTerms() (func(r, c int) products, error) {
 // own order; +Inf if it may overflow. abs is at least |init| + Σ|a·b|.
 func (k *call) sumError(p products, abs float64) float64 {
 	switch {
-	case k.d.Kind == def.KindGather:
+	case k.d.Copies():
 		return 0
 	case k.Order != nil && k.Model == def.FMAChain:
 		return k.orderError(*k.Order, len(p.a), abs)
 	case k.Order != nil && k.Model.P == 0:
 		return max(k.orderError(*k.Order, len(p.a), abs), k.stepsError(p))
-	case k.d.Kind == def.KindScatterAdd && k.operands[1].DType == num.F16:
+	case isScatter(k.d) && k.operands[1].DType == num.F16:
 		return 0 // exact until it is stored
-	case k.d.Kind == def.KindScatterAdd:
-		return scatterError(len(p.a), k.d.Accumulate, abs)
+	case isScatter(k.d):
+		return scatterError(len(p.a), k.d.Accumulates(), abs)
 	}
-	return modelError(p, k.operands[0].DType, k.Model, abs, k.d.Accumulate)
+	return modelError(p, k.operands[0].DType, k.Model, abs, k.d.Accumulates())
 }
 
 // modelError bounds the error of a sum in a model.
@@ -200,14 +200,14 @@ func (k *call) orderError(order def.Order, K int, abs float64) float64 {
 	}
 	s := shape{n: K, order: order}
 	h := s.height()
-	if k.d.Accumulate {
+	if k.d.Accumulates() {
 		s.n++
 		if h = s.height(); s.isFixed() {
 			h = max(h, s.order.Height(K)+1)
 		}
 	}
 	g, lost := gamma(h), 0.0
-	if d := k.operands[1].DType; k.d.Kind == def.KindScatterAdd || d == num.F16 || d.IsFP8() {
+	if d := k.operands[1].DType; isScatter(k.d) || d == num.F16 || d.IsFP8() {
 		g = min(g, float64(s.n-1)*unit)
 	} else {
 		if d == num.F32 {
@@ -349,4 +349,9 @@ func mmaError(p products, d num.DType, model def.Model, abs float64) float64 {
 		}
 	}
 	return e * (1 + K*0x1p-50)
+}
+
+func isScatter(d *def.Definition) bool {
+	_, ok := d.Form.(*def.Scatter)
+	return ok
 }

@@ -129,7 +129,7 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 	}
-	if d.Kind == def.KindContraction {
+	if d.Product() != nil {
 		if err := o.Model.Takes(operands[0].DType); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
@@ -138,12 +138,12 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 	r := &Result{call: k, sets: make([][]set, len(d.Operands))}
 	var err error
 	for i, operand := range d.Operands {
-		if operand.IsOut && operand.IsInt() && !d.Ring.IsExact() {
+		if operand.IsOut && operand.IsInt() && !d.Ring().IsExact() {
 			r.sets[i] = make([]set, operands[i].Rows*operands[i].Cols)
 		}
 	}
 	switch {
-	case d.Kind != def.KindRowwise:
+	case d.Expression() == nil:
 		r.enclosures = room[ball.Ball](k)
 		err = k.encloseSums(r.enclosures[2])
 	case o.Mode == Rounded && o.IsIEEE:
@@ -163,7 +163,7 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 func room[T any](k *call) [][]T {
 	m := make([][]T, len(k.d.Operands))
 	for i, operand := range k.d.Operands {
-		if operand.IsOut && (!operand.IsInt() || k.d.Ring.IsExact()) {
+		if operand.IsOut && (!operand.IsInt() || k.d.Ring().IsExact()) {
 			m[i] = make([]T, k.operands[i].Rows*k.operands[i].Cols)
 		}
 	}

@@ -61,7 +61,7 @@ func TestAllowances(t *testing.T) {
 	} {
 		for _, profile := range []string{"", "torch"} {
 			l := bounded(def.Order{}, k.compute)
-			l.Promise, l.Declares = promise.Stable, promise.Declaration{Profile: profile}
+			l.Promise.Name, l.Promise.Declares = promise.Stable, promise.Declaration{Profile: profile}
 			r := run(t, target(k.d, k.dtype, l), verify.Options{Seed: 1, Case: k.name}).Report
 			if isRejected := r.Verdict == evidence.Rejected; isRejected != (profile == "" && k.text != "") {
 				t.Errorf("%s %s, profile %q: %s (%s) %+v", k.d, k.dtype, profile, r.Verdict, r.Reason, r.Failure)

@@ -25,11 +25,9 @@ func batchAxes(d *def.Definition) []string {
 			break
 		}
 	}
-	if d.Kind == def.KindContraction {
-		for _, l := range d.Operands[2].BatchDims() {
-			if l != d.Group {
-				letters = append(letters, l)
-			}
+	for _, a := range d.Axes() {
+		if a.Role == def.Batch {
+			letters = append(letters, a.Letter)
 		}
 	}
 	return letters
@@ -214,7 +212,7 @@ func (x *trialRun) loadRows(letter string, rows []int) *loaded {
 		o, from := &d.Operands[i], x.l.array(i)
 		switch {
 		case !o.IsIn:
-		case o.Name == d.Offsets && letter == d.Grouped:
+		case o.IsOffsets && letter == d.Groups().Of:
 			keepGroups(a, from, rows)
 		case !slices.Contains(o.Dims, letter):
 			trial.Copy(a, from)
@@ -313,10 +311,10 @@ func batches(most int, isAround bool) []int {
 func (l *lister) batch() {
 	d := l.t.Definition
 	shapes := [][]int{{37, 7}, {64, 16}}
-	switch d.Kind {
-	case def.KindRowwise:
+	switch d.Access() {
+	case def.AlongRows:
 		shapes = [][]int{{3}, {256}, {8200}}
-	case def.KindGather:
+	case def.FromIndex:
 		shapes = [][]int{{9, 7}, {33, 64}}
 	}
 	for _, letter := range batchAxes(d) {

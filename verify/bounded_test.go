@@ -18,6 +18,7 @@ import (
 	"tokitai/op/gelu"
 	"tokitai/op/gemm"
 	"tokitai/op/softmax"
+	"tokitai/promise"
 	"tokitai/truth"
 	"tokitai/verify"
 )
@@ -43,7 +44,7 @@ func scatterAdd(sum func([]float32) float32) kernelFunc {
 		for v := range result.Rows {
 			for c := range result.Cols {
 				var terms []float32
-				if d.Accumulate {
+				if d.Accumulates() {
 					terms = append(terms, result.At(v, c))
 				}
 				for q := range index.Rows {
@@ -51,7 +52,7 @@ func scatterAdd(sum func([]float32) float32) kernelFunc {
 						terms = append(terms, rows.At(q, c))
 					}
 				}
-				if !d.Accumulate || len(terms) > 1 {
+				if !d.Accumulates() || len(terms) > 1 {
 					result.Set(v, c, sum(append(terms, 0)))
 				}
 			}
@@ -80,13 +81,13 @@ func TestHonestOrders(t *testing.T) {
 					continue
 				}
 				l := bounded(declared, softmaxOf(o.sum))
-				l.FunctionULP = 1
+				l.Promise.FunctionULP = 1
 				expectAllAccepted(t, target(softmax.ForwardDefinition, dtype, l), o.name)
 			}
 		}
 		for _, d := range []*def.Definition{embedding.BackwardDefinition, embedding.AccumulateDefinition} {
 			for i, dtype := range num.FloatDTypes {
-				if isSmoke && (i != n || d.Accumulate != (n == 1)) {
+				if isSmoke && (i != n || d.Accumulates() != (n == 1)) {
 					continue
 				}
 				expectAllAccepted(t, target(d, dtype, bounded(def.Order{}, scatterAdd(o.sum))), o.name)
@@ -97,7 +98,7 @@ func TestHonestOrders(t *testing.T) {
 
 // brief leaves out the longer sums of products at low test levels.
 func brief(x *verify.Target) *verify.Target {
-	if testLevel() == verify.Smoke && x.Definition.Kind == def.KindContraction {
+	if testLevel() == verify.Smoke && x.Definition.Product() != nil {
 		o := *x.Operation
 		o.Data = slices.DeleteFunc(slices.Clone(o.Data), func(d op.Data) bool { return d.Definition == x.Definition && work(x.Definition, d.Sizes) > 1<<18 })
 		x.Operation = &o
@@ -117,7 +118,7 @@ func expectAllAccepted(t *testing.T, x *verify.Target, what string) *evidence.Re
 	t.Helper()
 	r := run(t, x, verify.Options{Seed: 1, Level: testLevel()}).Report
 	if r.Verdict != evidence.Accepted {
-		t.Errorf("%s %s, %s kernel declared as %s: %s: %s %+v", x.Definition.Name, x.DType, what, x.Lowering.Order, r.Verdict, r.Reason, r.Failure)
+		t.Errorf("%s %s, %s kernel declared as %s: %s: %s %+v", x.Definition.Name, x.DType, what, x.Lowering.Promise.Order, r.Verdict, r.Reason, r.Failure)
 	}
 	return r
 }
@@ -128,7 +129,7 @@ func TestAnswerIsAdmissible(t *testing.T) {
 	t.Parallel()
 	for _, x := range someOf(cpuTargets()) {
 		free := *x.Lowering
-		free.IsBounded = true
+		free.Promise.Name = promise.Stable
 		r := expectAllAccepted(t, brief(&verify.Target{Operation: x.Operation, Definition: x.Definition, DType: x.DType, Lowering: &free}), "the definition's own")
 		if r.Contract != evidence.ContractBounded || r.Model != "any order" {
 			t.Errorf("%s: contract %s, model %s", x.ID(), r.Contract, r.Model)
@@ -218,7 +219,7 @@ func TestNoFalseAlarms(t *testing.T) {
 		{softmax.ForwardDefinition, num.BF16, bounded(def.Sequential, softmaxOf(sequential)), "one-dominates/R=4,C=100"},
 		{softmax.ForwardDefinition, num.BF16, bounded(def.Sequential, softmaxOf(sequential)), "spread/R=4,C=100"},
 	} {
-		test.l.FunctionULP = 1
+		test.l.Promise.FunctionULP = 1
 		x := target(test.d, test.dtype, test.l)
 		alarms, first := 0, ""
 		for seed := range seeds {
@@ -229,7 +230,7 @@ func TestNoFalseAlarms(t *testing.T) {
 			}
 		}
 		if alarms > 0 {
-			t.Errorf("%s %s, %s, %s: %d alarms in %d seeds: %s", test.d.Name, test.dtype, test.l.Order, test.name, alarms, seeds, first)
+			t.Errorf("%s %s, %s, %s: %d alarms in %d seeds: %s", test.d.Name, test.dtype, test.l.Promise.Order, test.name, alarms, seeds, first)
 		}
 	}
 }
@@ -238,7 +239,7 @@ func TestNoFalseAlarms(t *testing.T) {
 // function of 16-bit inputs has few results, whose errors do not average out.
 func TestAlikeErrors(t *testing.T) {
 	free := *engine.Lowerings(cpu.Backend, gelu.ForwardDefinition)[0]
-	free.IsBounded = true
+	free.Promise.Name = promise.Stable
 	for _, dtype := range []num.DType{num.F16, num.BF16} {
 		for _, data := range gelu.Operations[0].Data {
 			name := strings.ReplaceAll(data.Name, " ", "-") + "/R=64,C=1024"

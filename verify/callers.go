@@ -63,7 +63,7 @@ func (p *parts) add(n int64, f *finding, err error) bool {
 func shareable(d *def.Definition, a, b int) (sizes func(length int) []Size, ok bool) {
 	p, q := &d.Operands[a], &d.Operands[b]
 	if !p.IsIn || p.IsOut || !q.IsIn || q.IsOut || p.IsInt() != q.IsInt() || p.Extent != q.Extent || len(p.Dims) != len(q.Dims) || len(p.Dims) == 0 ||
-		p.Name == d.Offsets || q.Name == d.Offsets {
+		p.Name == d.Groups().Offsets || q.Name == d.Groups().Offsets {
 		return nil, false
 	}
 	if !slices.ContainsFunc(d.Formats(), func(f []num.DType) bool { return f[a] == f[b] }) {
@@ -173,7 +173,7 @@ func changedLate(x *trialRun) (int64, *finding, error) {
 	drawn := gen.Seeded(x.l.around.key)
 	for i := range d.Operands {
 		o, a := &d.Operands[i], x.l.array(i)
-		if !o.IsIn || o.Name == d.Offsets {
+		if !o.IsIn || o.IsOffsets {
 			continue
 		}
 		n := a.Rows * a.Cols
@@ -442,13 +442,13 @@ func cancelled(x *trialRun) (int64, *finding, error) {
 
 // busyShape is large enough that launches which begin together overlap.
 func (l *lister) busyShape() []int {
-	switch l.t.Definition.Kind {
-	case def.KindContraction:
+	switch l.t.Definition.Access() {
+	case def.OfProducts:
 		if l.p.pairs && !l.t.Definition.HasAxes() {
 			return []int{128, 128, 128}
 		}
 		return []int{40, 40, 40}
-	case def.KindGather, def.KindScatterAdd:
+	case def.FromIndex, def.ToIndex:
 		if l.p.pairs {
 			return []int{700, 300, 33}
 		}
@@ -462,10 +462,10 @@ func (l *lister) busyShape() []int {
 
 // sampledShape has operands of several hundred elements.
 func (l *lister) sampledShape() []int {
-	switch l.t.Definition.Kind {
-	case def.KindContraction:
+	switch l.t.Definition.Access() {
+	case def.OfProducts:
 		return []int{7, 60, 8}
-	case def.KindGather, def.KindScatterAdd:
+	case def.FromIndex, def.ToIndex:
 		return []int{40, 31, 13}
 	}
 	return []int{2, 200}

@@ -24,7 +24,7 @@ import (
 // cpuTargets returns the targets of a verification of the CPU.
 func cpuTargets() []*verify.Target {
 	return slices.DeleteFunc(verify.Targets(all.Operations, cpu.Backend), func(x *verify.Target) bool {
-		return slices.Contains(cpu.Backend.OnDemand(x.Definition.Kind), x.Lowering)
+		return slices.Contains(cpu.Backend.OnDemand(x.Definition), x.Lowering)
 	})
 }
 
@@ -222,7 +222,7 @@ func TestSuiteReaches(t *testing.T) {
 	product := map[string][]int{"M": around(64, 128, 256), "N": around(64, 128, 256), "K": around(64, 128, 256)}
 	table := map[string][]int{"Q": slices.Concat(upTo(40), around(64, 128, 1024)), "V": upTo(40), "D": slices.Concat(upTo(40), around(64, 256))}
 	for _, x := range cpuTargets() {
-		reach := map[def.Kind]map[string][]int{def.KindRowwise: rowwise, def.KindContraction: product, def.KindGather: table, def.KindScatterAdd: table}[x.Definition.Kind]
+		reach := map[def.Access]map[string][]int{def.AlongRows: rowwise, def.OfProducts: product, def.FromIndex: table, def.ToIndex: table}[x.Definition.Access()]
 		for _, letter := range x.Definition.Sizes() {
 			found := lengths(x, verify.Quick, letter)
 			for _, n := range reach[letter] {

@@ -47,11 +47,11 @@ var plans = [...]plan{
 // cases lists the cases of a verification.
 func (t *Target) cases(o *Options) []*Case {
 	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], only: o.Restrict, seen: map[string]bool{}}
-	if d := t.Definition; o.Level == Quick && d.Kind == def.KindContraction && (d.HasAxes() || d.Accumulate) {
+	if d := t.Definition; o.Level == Quick && d.Multiplies() && (d.HasAxes() || d.Accumulates()) {
 		// The arithmetic of a single matrix is verified by the product without axes and old values.
 		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 40, 1
 		l.p.area, l.p.factors = 1<<10, 1<<16
-		if d.HasAxes() && d.Accumulate { // and products with one of these verify the rest
+		if d.HasAxes() && d.Accumulates() { // and products with one of these verify the rest
 			l.p.random, l.p.drawn = 20, 50
 		}
 	}
@@ -136,18 +136,14 @@ func (l *lister) coarsen(c *Case) {
 	c.Gap, c.Offset = c.Gap*grain, c.Offset*grain
 }
 
-// matrix returns the letters of rows, length and columns of a product; of rows and columns;
-// of a table's queries, rows and columns.
+// matrix returns the letters of rows and columns, and between them that of a product's length or of a
+// table's rows.
 func (l *lister) matrix() []string {
-	d := l.t.Definition
-	switch d.Kind {
-	case def.KindContraction:
-		dims := d.Operands[2].Dims
-		return []string{dims[len(dims)-2], d.SummedOver(), dims[len(dims)-1]}
-	case def.KindGather, def.KindScatterAdd:
-		return []string{"Q", "V", "D"}
+	var letters []string
+	for _, a := range l.t.Definition.MatrixAxes() {
+		letters = append(letters, a.Letter)
 	}
-	return []string{"R", "C"}
+	return letters
 }
 
 // shape makes a case's sizes: rows and columns; of a product, rows, length and columns;
@@ -157,7 +153,7 @@ func (l *lister) shape(n ...int) []Size {
 	var sizes []Size
 	for i, letter := range l.t.Definition.Sizes() {
 		s := Size{Letter: letter, N: 1 + (n[0]+n[1]+i)%3} // of a batch axis, or the number of groups
-		if k := slices.Index(letters, letter); k >= 0 {
+		if k := slices.Index(letters, letter); k >= 0 && k < len(n) {
 			s.N = n[k]
 		}
 		sizes = append(sizes, s)
@@ -165,12 +161,24 @@ func (l *lister) shape(n ...int) []Size {
 	return sizes
 }
 
+// lines returns sizes with a number of lines of n elements each: rows, or those of a product's left
+// operand.
+func (l *lister) lines(count, n int) []Size {
+	switch l.t.Definition.Access() {
+	case def.OfProducts:
+		return l.shape(count, n, 3)
+	case def.FromIndex, def.ToIndex:
+		return l.shape(count, 7, n)
+	}
+	return l.shape(count, n, 3)
+}
+
 // usualShapes returns small shapes that have tails of chunks, lanes, panels and several rows.
 func (l *lister) usualShapes() [][]int {
-	switch l.t.Definition.Kind {
-	case def.KindContraction:
+	switch l.t.Definition.Access() {
+	case def.OfProducts:
 		return [][]int{{5, 37, 7}, {66, 9, 131}, {3, 300, 5}, {17, 64, 33}, {2, 1029, 3}, {65, 17, 130}, {1, 4100, 2}, {31, 257, 29}}
-	case def.KindGather, def.KindScatterAdd:
+	case def.FromIndex, def.ToIndex:
 		return [][]int{{70, 9, 13}, {300, 3, 7}, {9, 70, 515}, {1000, 33, 5}, {33, 1000, 3}, {2050, 2, 9}, {5, 5, 4099}, {130, 31, 64}}
 	}
 	return [][]int{{5, 33}, {3, 261}, {2, 1030}, {40, 9}, {1, 2500}, {7, 515}, {521, 3}, {2, 8200}}
@@ -205,10 +213,10 @@ func (l *lister) patterns() {
 
 // longShape has sums over about a thousand terms.
 func (l *lister) longShape() []int {
-	switch l.t.Definition.Kind {
-	case def.KindContraction:
+	switch l.t.Definition.Access() {
+	case def.OfProducts:
 		return []int{2, 1029, 3}
-	case def.KindGather, def.KindScatterAdd:
+	case def.FromIndex, def.ToIndex:
 		return []int{1000, 3, 5}
 	}
 	return []int{2, 1030}
@@ -277,12 +285,12 @@ func (l *lister) sizes() {
 // for many rows of many columns.
 func (l *lister) pairs() {
 	var shapes [][]int
-	switch l.t.Definition.Kind {
-	case def.KindContraction:
+	switch l.t.Definition.Access() {
+	case def.OfProducts:
 		shapes = [][]int{{16, 16, 16}, {24, 24, 24}, {32, 32, 32}, {64, 64, 64}, {136, 80, 140}, {130, 130, 130}, {12, 2100, 5}, {5, 2100, 12}, {9, 40, 1100}, {1100, 40, 9}, {4100, 5, 6}, {6, 5, 4100}, {40, 1030, 20}, {6, 4200, 5}}
-	case def.KindGather:
+	case def.FromIndex:
 		shapes = [][]int{{300, 70_000, 3}, {4100, 300, 9}, {70, 9000, 17}, {1100, 1100, 40}}
-	case def.KindScatterAdd:
+	case def.ToIndex:
 		shapes = [][]int{{4200, 1, 5}, {20_001, 1, 1}, {50, 9000, 3}, {300, 40_000, 2}, {1100, 300, 40}, {9000, 3, 4}}
 	default:
 		shapes = [][]int{{32, 32}, {260, 257}, {1030, 70}, {1100, 40}, {5, 8200}, {7, 4200}, {5, 5120}, {4, 16_400}, {1, 131_073}, {65_537, 2}}
@@ -310,7 +318,7 @@ func (l *lister) pairs() {
 	if name := "sums-of-every-size"; l.t.pattern(name) != nil { // every logarithm, as far as the level allows
 		l.add(&Case{Pattern: name, Sizes: l.shape(100, 2100)})
 	}
-	if l.t.Definition.Kind == def.KindRowwise && divisible(l.t.Definition) == "" { // sums over all: outputs are few
+	if l.t.Definition.Access() == def.AlongRows && l.t.Definition.Divisible() == "" { // sums over all: outputs are few
 		l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(600, 1030)})
 	}
 }
@@ -336,15 +344,12 @@ func (l *lister) specials() {
 		if n > 16 || !l.p.pairs {
 			rows = 4 * len(extremes) // the first input's alone
 		}
-		c := &Case{Pattern: "special-ends", Sizes: l.shape(rows, n, 3)}
-		if d.Kind == def.KindGather || d.Kind == def.KindScatterAdd {
-			c.Sizes = l.shape(rows, 7, n)
-		}
+		c := &Case{Pattern: "special-ends", Sizes: l.lines(rows, n)}
 		if l.p.pairs || l.isWithin(c) {
 			l.add(c)
 		}
 	}
-	if l.p.pairs && d.Kind == def.KindRowwise { // the largest of f16 in the last column
+	if l.p.pairs && d.Access() == def.AlongRows { // the largest of f16 in the last column
 		c := &Case{Pattern: "special-ends", Sizes: l.shape(1, l.beyond16(l.drawing("special-ends")))}
 		for i := range c.Sizes {
 			if c.Sizes[i].Letter == "R" {
@@ -355,7 +360,7 @@ func (l *lister) specials() {
 	}
 	l.specialsAlone()
 	count := len(extremes) * len(extremes) * max(1, inputs*(inputs-1)/2)
-	if d.Kind == def.KindRowwise && (l.p.pairs || count <= 1000) {
+	if d.Access() == def.AlongRows && (l.p.pairs || count <= 1000) {
 		l.add(&Case{Pattern: "special-pairs", Sizes: l.shape(count, 1)})
 		if !d.IsFlat() {
 			l.add(&Case{Pattern: "special-pairs", Sizes: l.shape(count/2, 2)})
@@ -367,7 +372,7 @@ func (l *lister) specials() {
 // product, or of a table. Rows have theirs from special-ends.
 func (l *lister) specialsAlone() {
 	d := l.t.Definition
-	if d.Kind == def.KindGather || d.Kind == def.KindRowwise && divisible(d) != "" {
+	if d.Copies() || d.Access() == def.AlongRows && d.Divisible() != "" {
 		return
 	}
 	g := l.drawing(specialAloneName)
@@ -376,7 +381,7 @@ func (l *lister) specialsAlone() {
 		n += (i - n%len(alone) + len(alone)*len(alone)) % len(alone) // so that all of them occur
 		few := 1 + g.Below(3)
 		sizes := l.shape(few, n, 4-few)
-		if d.Kind != def.KindContraction && g.Below(2) == 0 || d.Kind == def.KindScatterAdd {
+		if !d.Multiplies() && g.Below(2) == 0 || d.Access() == def.ToIndex {
 			sizes = l.shape(n, few, 4-few)
 		}
 		l.add(&Case{Pattern: specialAloneName, Sizes: sizes})
@@ -469,7 +474,7 @@ func (l *lister) formats() {
 			}
 			l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...), Formats: f, Gap: k})
 		}
-		if l.t.Definition.Kind == def.KindContraction {
+		if l.t.Definition.Multiplies() {
 			for _, p := range l.t.patterns() { // rounding to 16 bits hides most of what a sum does
 				if p.counts > 0 {
 					continue
@@ -514,7 +519,7 @@ func (l *lister) random() {
 // isWithin reports whether a case is small enough for the level.
 func (l *lister) isWithin(c *Case) bool {
 	d := l.t.Definition
-	return c.outputs(d) <= l.p.outputs && (d.Kind != def.KindContraction || work(c) <= l.p.macs)
+	return c.outputs(d) <= l.p.outputs && (!d.Multiplies() || work(c) <= l.p.macs)
 }
 
 func work(c *Case) int64 {
@@ -568,7 +573,7 @@ func (l *lister) checks() {
 			}
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: withMatrices(l.t.Definition, k.name, l.shape(n...))})
 		}
-		if l.t.Definition.Kind == def.KindRowwise && k.tier == evidence.Invariance && (l.p.checks > 1 || k.name == "workers") {
+		if l.t.Definition.Access() == def.AlongRows && k.tier == evidence.Invariance && (l.p.checks > 1 || k.name == "workers") {
 			rows, cols := 16, 9 // enough for several workers
 			if l.p.checks > 1 {
 				rows, cols = 40, 67
@@ -576,7 +581,7 @@ func (l *lister) checks() {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(rows, cols)})
 		}
 		for _, f := range l.t.formats()[1:] {
-			if l.t.Definition.Kind == def.KindContraction && k.tier == evidence.Invariance {
+			if l.t.Definition.Multiplies() && k.tier == evidence.Invariance {
 				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(3, 300, 5), Formats: f}) // rounding to 16 bits would hide another order
 			}
 			if l.p.checks > 1 {
@@ -594,10 +599,10 @@ func (l *lister) accuracy() {
 		for _, letter := range l.t.Definition.Sizes() {
 			c.Sizes = append(c.Sizes, Size{Letter: letter, N: data.Sizes[letter]})
 		}
-		grow := divisible(l.t.Definition)
+		grow := l.t.Definition.Divisible()
 		for l.p.accuracy == 0 && c.outputs(l.t.Definition) > l.p.outputs && shorten(c, grow) {
 		}
-		for l.t.Definition.Kind != def.KindContraction && grow != "" && c.outputs(l.t.Definition) < l.p.accuracy {
+		for !l.t.Definition.Multiplies() && grow != "" && c.outputs(l.t.Definition) < l.p.accuracy {
 			for i := range c.Sizes {
 				if c.Sizes[i].Letter == grow {
 					c.Sizes[i].N *= 2
@@ -605,7 +610,7 @@ func (l *lister) accuracy() {
 			}
 		}
 		l.add(c)
-		if l.t.Definition.Kind == def.KindContraction { // with the accumulator in sight
+		if l.t.Definition.Multiplies() { // with the accumulator in sight
 			for _, f := range l.t.formats()[1:] {
 				wide := c.clone()
 				wide.Formats, wide.isAccuracy = f, false
@@ -630,7 +635,7 @@ func shorten(c *Case, letter string) bool {
 
 // wrapping has sums that do not fit into an int32: of more than 2^17 products of i8.
 func (l *lister) wrapping() {
-	if !l.t.Definition.Ring.IsExact() {
+	if !l.t.Definition.Ring().IsExact() {
 		return
 	}
 	for _, p := range l.t.patterns() {
@@ -647,8 +652,8 @@ func (l *lister) large() {
 	}
 	usual := l.t.patterns()[0].name
 	n := int(l.p.large)
-	switch l.t.Definition.Kind {
-	case def.KindContraction:
+	switch l.t.Definition.Access() {
+	case def.OfProducts:
 		side := 1
 		for int64(8*side*side*side) <= l.p.macs*4 {
 			side *= 2
@@ -660,9 +665,9 @@ func (l *lister) large() {
 		if many := n/4099 + 1; l.p.large >= 1<<24 && !l.t.Definition.HasAxes() { // of few products each
 			l.add(&Case{Pattern: usual, Sizes: l.shape(many, 2, 4099)})
 		}
-	case def.KindGather:
+	case def.FromIndex:
 		l.add(&Case{Pattern: usual, Sizes: l.shape(n/256, 5003, 256)})
-	case def.KindScatterAdd:
+	case def.ToIndex:
 		l.add(&Case{Pattern: usual, Sizes: l.shape(4*n/256, n/256, 256)})
 		for _, p := range l.t.patterns() {
 			if most := 1<<23 + 70; n > most && (p.name == usual || p.isLong) { // more terms than one machine word adds exactly
@@ -679,7 +684,7 @@ func (l *lister) large() {
 // in 256 cases. The count continues from row to row.
 func (l *lister) counting() {
 	d := l.t.Definition
-	if d.Kind != def.KindRowwise {
+	if d.Access() != def.AlongRows {
 		return
 	}
 	inputs := 0
@@ -734,11 +739,11 @@ func (t *Target) workOf(c *Case, o *Options) float64 {
 	const launch, truth, multiplyAdds = 300, 8, 12
 	d := t.Definition
 	once := float64(c.outputs(d))
-	if d.Kind == def.KindContraction {
+	if d.Multiplies() {
 		once += float64(work(c)) / multiplyAdds
 	}
 	judged := once
-	if c.isAccuracy || t.Lowering.IsBounded {
+	if c.isAccuracy || !t.Lowering.Promise.IsBits() {
 		judged *= truth
 	}
 	launches := 1.0

@@ -39,7 +39,7 @@ type trialRun struct {
 // outputs, bit for bit. Under promise stable, a function of the kernel's own may have another error
 // at the scaled argument.
 func (t *Target) scalesExactly() bool {
-	return t.Promised() != promise.Stable || !slices.ContainsFunc(t.Definition.Math.Nodes, func(n *def.Node) bool {
+	return t.Promised() != promise.Stable || !slices.ContainsFunc(t.Definition.Math().Nodes, func(n *def.Node) bool {
 		return n.Op == def.OpCall || n.Op == def.OpSqrt || n.Op == def.OpDiv
 	})
 }
@@ -61,18 +61,18 @@ func (t *Target) makeChecks() []*check {
 			}
 		}
 	}
-	if !t.Lowering.IsBounded || t.Lowering.Order.IsDeclared() {
+	if t.Lowering.Promise.IsBits() || t.Lowering.Promise.Order.IsDeclared() {
 		// The order of sums depends only on their length, so neither a row's place nor the
 		// other rows matter.
-		for _, letter := range independent(d) {
+		for _, letter := range d.Independent() {
 			add(evidence.Relations, "reverse-"+letter, reversed(letter))
 			add(evidence.Relations, "split-"+letter, split(letter))
 		}
 		for _, letter := range batchAxes(d) {
 			add(evidence.Relations, "batch-"+letter, batched(letter))
 		}
-		if d.Kind == def.KindContraction {
-			if t.Lowering.Order.Kind != def.Pairwise && t.Lowering.ModelFor == nil && t.Lowering.Model.P == 0 && d.Grouped != d.SummedOver() {
+		if d.Product() != nil {
+			if t.Lowering.Promise.Order.Kind != def.Pairwise && t.Lowering.Promise.AccumFor == nil && t.Lowering.Promise.Accum.P == 0 && d.Groups().Of != d.SummedOver() {
 				add(evidence.Relations, "pad-"+d.SummedOver(), padded)
 			}
 			if canTranspose(d) {
@@ -119,22 +119,6 @@ func (t *Target) checkNamed(name string) *check {
 				return k
 			}
 		}
-	}
-	return nil
-}
-
-// independent lists the letters along which results do not depend on each other.
-func independent(d *def.Definition) []string {
-	switch d.Kind {
-	case def.KindContraction:
-		return slices.DeleteFunc(slices.Clone(d.Operands[2].Dims), func(l string) bool { return l == d.Group || l == d.Grouped })
-	case def.KindGather:
-		return []string{"Q", "D"}
-	case def.KindScatterAdd:
-		return []string{"D"}
-	}
-	if divisible(d) == "R" {
-		return []string{"R"}
 	}
 	return nil
 }
@@ -394,11 +378,11 @@ func transposed(x *trialRun) (int64, *finding, error) {
 	}
 	l := t.newLoaded(c, x.l.seed)
 	old, now := x.l.inputs(), l.inputs()
-	swapped := d.TransposeLeft == d.TransposeRight
+	swapped := d.Product().TransposeLeft == d.Product().TransposeRight
 	for to, from := range []int{1, 0} {
 		copyTransposed(now[to], old[from], swapped)
 	}
-	if d.Accumulate {
+	if d.Accumulates() {
 		copyTransposed(now[2], old[2], true)
 	}
 	return x.again(l, evidence.Relations, "transposed", expectation{at: func(i, r, c int) (uint64, bool) {

@@ -38,7 +38,7 @@ func eitherSoftmax(isOther func(l *engine.Launch) bool) *engine.Lowering {
 		}
 		return softmaxOf(lanes(16))(d, l)
 	})
-	l.FunctionULP = 1
+	l.Promise.FunctionULP = 1
 	return l
 }
 
@@ -156,7 +156,7 @@ func TestInvarianceBites(t *testing.T) {
 // the compiled kernel.
 func TestRepeatFindsTheEleventhCall(t *testing.T) {
 	l := bounded(def.Order{}, nil)
-	l.FunctionULP = 1
+	l.Promise.FunctionULP = 1
 	l.Compile = func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 		var calls atomic.Int64
 		return engine.KernelFunc(func(l *engine.Launch) error {
@@ -186,7 +186,7 @@ func TestConcurrentLaunches(t *testing.T) {
 		}
 		return softmaxOf(lanes(16))(d, l)
 	})
-	l.FunctionULP = 1
+	l.Promise.FunctionULP = 1
 	x := target(softmax.ForwardDefinition, num.F32, l)
 	if got := rejecting(t, x, "R=5,C=133", evidence.Invariance); !slices.Equal(got, []string{"concurrent", "scratch"}) {
 		t.Errorf("rejected by %v, want concurrent and scratch", got)

@@ -318,7 +318,7 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 	if result.First == nil {
 		r.Verdict = evidence.Accepted
 		r.Evidence = []string{fmt.Sprintf("every one of the call's %d outputs is what the definition gives on the inputs that the call was given", j.Elements)}
-		if t.Lowering.IsBounded {
+		if !t.Lowering.Promise.IsBits() {
 			r.Evidence[0] = fmt.Sprintf("every one of the call's %d outputs is one that promise %s admits on the inputs that the call was given", j.Elements, t.Promised())
 		}
 		if r.WorstErrorULP != nil {

@@ -84,7 +84,7 @@ func (v *view) classOf(ctx context.Context) (*class, error) {
 		}
 		return nil
 	})
-	declares := &v.target.Lowering.Declares
+	declares := &v.target.Lowering.Promise.Declares
 	for _, form := range v.target.forms() {
 		if form == d && len(declares.Roundings) == 0 && !declares.Flushes() {
 			continue

@@ -257,7 +257,7 @@ func TestSpecialValuesInOtherForms(t *testing.T) {
 		}), []string{"special"}, false},
 	} {
 		d := test.operation.Definitions[0]
-		l := &engine.Lowering{Name: "mine", Device: "cpu", IsBounded: true, Promise: promise.Stable, Order: def.Order{Kind: def.AnyOrder}, FunctionULP: 2,
+		l := &engine.Lowering{Name: "mine", Device: "cpu", Promise: engine.Promise{Name: promise.Stable, FunctionULP: 2},
 			Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) { return test.kernel, nil }}
 		target := &verify.Target{Operation: test.operation, Definition: d, Lowering: l, DType: num.F32}
 		isRejected := false
@@ -319,7 +319,7 @@ func TestMomentFromTheNearerEnd(t *testing.T) {
 		{"nearer", step(func(rest float32) bool { return rest >= 0.5 }), true},
 		{"always from grad", step(func(float32) bool { return true }), false},
 	} {
-		l := &engine.Lowering{Name: "mine", Device: "cpu", IsBounded: true, Promise: promise.Stable,
+		l := &engine.Lowering{Name: "mine", Device: "cpu", Promise: engine.Promise{Name: promise.Stable},
 			Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) { return test.kernel, nil }}
 		target := &verify.Target{Operation: o, Definition: o.Definitions[0], Lowering: l, DType: num.F32}
 		isRejected := false

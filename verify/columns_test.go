@@ -138,7 +138,7 @@ func TestColumnMutants(t *testing.T) {
 	for _, contract := range []func(kernelFunc) *engine.Lowering{bitwise, func(k kernelFunc) *engine.Lowering { return bounded(def.Order{}, k) }} {
 		right := &verify.Target{Definition: argmax, DType: num.F32, Lowering: contract(column(func(x []float32) int { return scan(x, 0, len(x), isBetter) }))}
 		if r := run(t, right, verify.Options{Seed: 1, Level: verify.Smoke}).Report; r.Verdict != evidence.Accepted {
-			t.Errorf("the right kernel, bounded %t: %s %s", right.Lowering.IsBounded, r.Verdict, r.Reason)
+			t.Errorf("the right kernel, promise %s: %s %s", right.Promised(), r.Verdict, r.Reason)
 		}
 		for i, m := range columnMutants {
 			if i%testlevel.Pick(4, 1) != 0 {
@@ -147,7 +147,7 @@ func TestColumnMutants(t *testing.T) {
 			x := &verify.Target{Definition: argmax, DType: num.F32, Lowering: contract(column(m.choose))}
 			r := run(t, x, verify.Options{Seed: 1, Level: verify.Smoke, Case: m.which}).Report
 			if r.Verdict != evidence.Rejected {
-				t.Errorf("%s, bounded %t: %s %s", m.name, x.Lowering.IsBounded, r.Verdict, r.Reason)
+				t.Errorf("%s, promise %s: %s %s", m.name, x.Promised(), r.Verdict, r.Reason)
 			}
 		}
 	}

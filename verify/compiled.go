@@ -81,7 +81,7 @@ func (s *verification) newCompiled(ctx context.Context, m def.Model) *compiled {
 		level = Smoke
 	}
 	for _, l := range judgesOf(t.Definition) {
-		if l.IsBounded || l.Device != cpu.Kind || l.ModelFor != nil || t.Definition.Kind == def.KindContraction && l.Model != m {
+		if !l.Promise.IsBits() || l.Device != cpu.Kind || l.Promise.AccumFor != nil || t.Definition.Multiplies() && l.Promise.Accum != m {
 			continue
 		}
 		k := &compiled{target: &Target{Operation: t.Operation, Definition: t.Definition, Lowering: l, DType: t.DType, fixed: t.fixed}}
@@ -142,7 +142,7 @@ func (j *judges) wrongAnswer() string {
 // plan draws the cases that are interpreted as a whole, for a definition whose outputs cannot be
 // interpreted separately: enough of them to have one output in share.
 func (s *verification) plan(list []*Case) {
-	if !s.mayCompile() || divisible(s.t.Definition) != "" {
+	if !s.mayCompile() || s.t.Definition.Divisible() != "" {
 		return
 	}
 	total, drawn := int64(0), int64(0)
@@ -187,7 +187,7 @@ func (k *compiled) answer(ctx context.Context, l *loaded, operands []num.Array, 
 		k.refuse(l, "", err.Error())
 		return interpreted()
 	}
-	letter := divisible(d)
+	letter := d.Divisible()
 	if letter == "" {
 		return answer, outputs, nil // other cases are interpreted as a whole
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"tokitai/def"
 	"tokitai/num"
 	"tokitai/op/all"
 	"tokitai/reference"
@@ -16,16 +15,16 @@ import (
 func TestJudgesEnd(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	seen := map[def.Kind]bool{}
+	seen := map[string]bool{}
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
-			seen[d.Kind] = true
+			seen[d.Form.String()] = true
 			var operands []num.Array
 			for i, dtype := range d.Formats()[0] {
 				operands = append(operands, d.Operands[i].NewArray(dtype, map[string]int{"R": 2, "C": 2, "H": 2, "M": 2, "N": 2, "K": 2, "Q": 2, "V": 2, "D": 2}))
 			}
 			params := make([]float64, len(d.Params))
-			if d.Kind != def.KindGather { // which copies a row
+			if !d.Copies() { // which copies a row
 				if err := reference.Run(d, operands, reference.Options{Params: params, Context: ended}); !errors.Is(err, context.Canceled) {
 					t.Errorf("%s: the reference returns %v", d.Name, err)
 				}

@@ -34,7 +34,7 @@ func TestDeclaredIsReadable(t *testing.T) {
 				{Profile: "cuda-fast-math", Omits: []string{d.Operands[len(d.Operands)-1].Name}},
 			} {
 				for _, p := range []promise.Name{promise.Ordered, promise.Stable} {
-					l := &engine.Lowering{IsBounded: true, Promise: p, Declares: declares, Order: orders[(n+k)%len(orders)], FunctionULP: float64(k + 1)}
+					l := &engine.Lowering{Promise: engine.Promise{Name: p, Declares: declares, Order: orders[(n+k)%len(orders)], FunctionULP: float64(k + 1)}}
 					text := verify.DeclaredBy(&verify.Target{Operation: o, Definition: d, Lowering: l, DType: num.F32})
 					read, order, err := promise.ParseDeclaration(text)
 					if err != nil {
@@ -45,15 +45,15 @@ func TestDeclaredIsReadable(t *testing.T) {
 						t.Errorf("%s %s: %q is written back as %q", d, p, text, again)
 					}
 					for f, e := range read.Functions {
-						if _, isDeclared := declares.Functions[f]; !isDeclared && e.ULPs < l.FunctionULP {
-							t.Errorf("%s %s: %q, but functions have %g ulps", d, p, text, l.FunctionULP)
+						if _, isDeclared := declares.Functions[f]; !isDeclared && e.ULPs < l.Promise.FunctionULP {
+							t.Errorf("%s %s: %q, but functions have %g ulps", d, p, text, l.Promise.FunctionULP)
 						}
 					}
 				}
 			}
 		}
 	}
-	one := &verify.Target{Definition: softmaxop.ForwardDefinition, Lowering: &engine.Lowering{IsBounded: true, Promise: promise.Ordered, FunctionULP: 2}, DType: num.F32}
+	one := &verify.Target{Definition: softmaxop.ForwardDefinition, Lowering: &engine.Lowering{Promise: engine.Promise{Name: promise.Ordered, FunctionULP: 2}}, DType: num.F32}
 	if got, want := verify.DeclaredBy(one), "exp=2ulp"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -82,7 +82,7 @@ func TestDeclaredRoundingIsNoBias(t *testing.T) {
 			}
 			return nil
 		})
-		l.Promise, l.Declares = promise.Stable, promise.Declaration{Roundings: map[string]num.DType{"activation": num.BF16}}
+		l.Promise.Name, l.Promise.Declares = promise.Stable, promise.Declaration{Roundings: map[string]num.DType{"activation": num.BF16}}
 		r := run(t, &verify.Target{Operation: op.Of(d, ""), Definition: d, Lowering: l, DType: num.BF16}, verify.Options{Seed: 1, Case: "normal/R=2,C=1024"}).Report
 		if r.Verdict != k.verdict {
 			t.Errorf("%s (%s), want %s: %+v", r.Verdict, r.Reason, k.verdict, r.Failure)
@@ -127,7 +127,7 @@ func TestDeclaredFunctionIsNoBias(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Promise, l.Declares = promise.Stable, declares
+		l.Promise.Name, l.Promise.Declares = promise.Stable, declares
 		r := run(t, target(gelu.ForwardDefinition, num.BF16, l), verify.Options{Seed: 1, Case: "positive-tail/R=24,C=1024"})
 		if isBiased := slices.Contains(r.RejectedBy(), evidence.Statistics); isBiased != k.isBiased {
 			t.Errorf("declared %q: rejected by %v (%s), want statistics: %t", k.declared, r.RejectedBy(), r.Report.Reason, k.isBiased)
@@ -175,7 +175,7 @@ func TestDeclaredUnderflow(t *testing.T) {
 			}
 			return nil
 		})
-		l.Promise, l.Declares = promise.Stable, k.declares
+		l.Promise.Name, l.Promise.Declares = promise.Stable, k.declares
 		r := run(t, &verify.Target{Operation: op.Of(d, ""), Definition: d, Lowering: l, DType: k.dtype}, verify.Options{Level: verify.Smoke, Seed: 1}).Report
 		if r.Verdict != k.verdict {
 			t.Errorf("%s: %s (%s), want %s: %+v", k.what, r.Verdict, r.Reason, k.verdict, r.Failure)
@@ -213,7 +213,7 @@ func TestTensorCores(t *testing.T) {
 		{def.Model{L: 16, F: 18}, "triton", many + "/C=f32", evidence.Rejected, 0},
 	} {
 		l := bounded(def.Order{}, func(_ *def.Definition, l *engine.Launch) error { return on(k.model)(l) })
-		l.Promise, l.Declares = cmp.Or(k.promise, promise.Stable), promise.Declaration{Profile: k.profile}
+		l.Promise.Name, l.Promise.Declares = cmp.Or(k.promise, promise.Stable), promise.Declaration{Profile: k.profile}
 		r := run(t, &verify.Target{Operation: gemm.Operations[0], Definition: d, Lowering: l, DType: num.F16}, verify.Options{Seed: 5277710748036713526, Case: k.c}).Report
 		if r.Verdict != k.verdict {
 			t.Errorf("%s under profile %q, promise %s, %s: %s (%s), want %s: %+v", k.model, k.profile, r.Promise, k.c, r.Verdict, r.Reason, k.verdict, r.Failure)
@@ -227,7 +227,7 @@ func TestTensorCores(t *testing.T) {
 	})
 	for dtype, want := range map[num.DType]evidence.Verdict{num.F16: evidence.Accepted, num.F32: evidence.Rejected} { // tensor cores do not multiply f32
 		l := bounded(def.Order{}, truncated)
-		l.Promise, l.Declares = promise.Stable, promise.Declaration{Profile: "triton"}
+		l.Promise.Name, l.Promise.Declares = promise.Stable, promise.Declaration{Profile: "triton"}
 		c := map[num.DType]string{num.F16: many + "/C=f32", num.F32: "normal-64-summed/M=64,K=1024,N=64"}[dtype]
 		r := run(t, &verify.Target{Operation: gemm.Operations[0], Definition: d, Lowering: l, DType: dtype}, verify.Options{Seed: 1, Case: c}).Report
 		if r.Verdict != want {

@@ -102,7 +102,7 @@ func (l *lister) drawSizes(g *gen.Generator, area int64) []Size {
 		for n := area; n > 1; n /= 2 {
 			octaves++
 		}
-		if d.Kind != def.KindRowwise {
+		if d.Access() != def.AlongRows {
 			octaves += octaves / 2 // for the axis that the output lacks
 		}
 		order := make([]int, len(c.Sizes))
@@ -118,7 +118,7 @@ func (l *lister) drawSizes(g *gen.Generator, area int64) []Size {
 			}
 		}
 		l.coarsen(c)
-		if c.outputs(d) <= area && c.largest(d) <= 4*area && (d.Kind != def.KindContraction || work(c) <= min(16*area, l.p.macs)) {
+		if c.outputs(d) <= area && c.largest(d) <= 4*area && (!d.Multiplies() || work(c) <= min(16*area, l.p.macs)) {
 			return c.Sizes
 		}
 	}
@@ -149,7 +149,7 @@ func (l *lister) long() {
 func (l *lister) longSizes(g *gen.Generator) []Size {
 	d := l.t.Definition
 	most := 70_000
-	if d.Kind == def.KindContraction {
+	if d.Multiplies() {
 		most = 20_000
 	}
 	n := 4096 << min(g.Below(5), g.Below(5), g.Below(5))
@@ -158,8 +158,8 @@ func (l *lister) longSizes(g *gen.Generator) []Size {
 		n = n*2/3 + 1
 	}
 	few := 1 + g.Below(3)
-	switch d.Kind {
-	case def.KindContraction:
+	switch d.Access() {
+	case def.OfProducts:
 		sizes := l.shape(few, n, 4-few)
 		for i, s := range sizes { // of many matrices, one is as long as the next
 			if !slices.Contains(l.matrix(), s.Letter) {
@@ -167,15 +167,15 @@ func (l *lister) longSizes(g *gen.Generator) []Size {
 			}
 		}
 		return sizes
-	case def.KindScatterAdd:
+	case def.ToIndex:
 		return l.shape(n, few, 4-few)
-	case def.KindGather:
+	case def.FromIndex:
 		if g.Below(2) == 0 {
 			return l.shape(few, n, 4-few)
 		}
 		return l.shape(n, few, 1)
 	}
-	if divisible(d) == "" && g.Below(2) == 0 { // sums over rows
+	if d.Divisible() == "" && g.Below(2) == 0 { // sums over rows
 		return l.shape(n, 1)
 	}
 	return l.shape(1, n)
@@ -209,16 +209,16 @@ func (l *lister) counters() {
 			l.add(&Case{Pattern: name, Sizes: l.shape(shape(l.beyond16(g))...)})
 		}
 	}
-	switch d.Kind {
-	case def.KindContraction:
+	switch d.Access() {
+	case def.OfProducts:
 		add(names[:1], func(n int) []int { return []int{n, 1, 1} })
 		add(names, func(n int) []int { return []int{1, n, 1} })
 		add(names[:1], func(n int) []int { return []int{1, 1, n} })
-	case def.KindGather:
+	case def.FromIndex:
 		add(names[:1], func(n int) []int { return []int{n, 3, 1} })
 		add(names[:1], func(n int) []int { return []int{300, n + 1<<15, 1} }) // a third of the rows are beyond 2^16, and some of 300 queries ask for them
 		add(names[:1], func(n int) []int { return []int{2, 3, n} })
-	case def.KindScatterAdd:
+	case def.ToIndex:
 		add(names, func(n int) []int { return []int{n, 1, 1} })
 		add(names[:1], func(n int) []int { return []int{300, n + 1<<15, 1} }) // a third of the rows are beyond 2^16, and some of 300 queries ask for them
 		add(names[:1], func(n int) []int { return []int{3, 1, n} })
@@ -228,7 +228,7 @@ func (l *lister) counters() {
 				add([]string{p.name}, func(n int) []int { return []int{2, n} })
 			}
 		}
-		if divisible(d) == "" {
+		if d.Divisible() == "" {
 			add(names[1:], func(n int) []int { return []int{n, 1} })
 		}
 		add(names[1:], func(n int) []int { return []int{1, n} })
@@ -247,7 +247,7 @@ func (l *lister) manyMatrices(g *gen.Generator) {
 				}
 			}
 		}
-		if l.t.Definition.Accumulate && n > 1<<16 {
+		if l.t.Definition.Accumulates() && n > 1<<16 {
 			continue // as without old values
 		}
 		l.add(c)
@@ -268,33 +268,33 @@ var (
 func (l *lister) models() {
 	d, g := l.t.Definition, l.drawing("models")
 	most := l.p.outputs
-	if l.p.pairs && d.Kind == def.KindRowwise {
+	if l.p.pairs && d.Access() == def.AlongRows {
 		most = max(most, int64(slices.Max(vocabularies)))
 	}
 	add := func(n ...int) {
 		c := &Case{Pattern: l.drawPattern(g), Sizes: l.shape(n...)}
-		if c.outputs(d) <= most && c.largest(d) <= 4*most && (d.Kind != def.KindContraction || work(c) <= l.p.macs) {
+		if c.outputs(d) <= most && c.largest(d) <= 4*most && (!d.Multiplies() || work(c) <= l.p.macs) {
 			l.add(c)
 		}
 	}
 	rows := func() int { return 1 + g.Below(5) }
 	fits := func(room int64, width int) int { return max(1, int(room)/width) } // how many rows of a width
-	switch d.Kind {
-	case def.KindContraction:
+	switch d.Access() {
+	case def.OfProducts:
 		room := l.p.factors
 		for _, h := range slices.Concat(hidden, vocabularies) {
 			others := min(h, fits(room, h))
 			add(1, h, others)
 			add(1, others, h)
 		}
-		if l.p.pairs && !d.HasAxes() && !d.Accumulate { // a token of a decoder, by whole tiles of columns
+		if l.p.pairs && !d.HasAxes() && !d.Accumulates() { // a token of a decoder, by whole tiles of columns
 			l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(1, 4096, 128)})
 		}
 		for _, n := range sequences { // attention, of heads of 64 columns
 			add(min(n, fits(room, 64*n)), 64, n)
 			add(min(n, fits(room, 64*n)), n, 64)
 		}
-	case def.KindGather, def.KindScatterAdd:
+	case def.FromIndex, def.ToIndex:
 		for _, h := range hidden {
 			add(rows(), 1+g.Below(40), h)
 		}
@@ -335,10 +335,10 @@ func (l *lister) slices() {
 		n := 1 << g.Below(12)
 		n += g.Below(n)
 		c := &Case{Pattern: l.drawPattern(g), Sizes: l.shape(few(), n, few()), Offset: g.Below(3) * n}
-		if kind := l.t.Definition.Kind; kind == def.KindGather || kind == def.KindScatterAdd {
+		if a := l.t.Definition.Access(); a == def.FromIndex || a == def.ToIndex {
 			c.Sizes = l.shape(few(), few(), n)
 		}
-		if l.t.Definition.Kind == def.KindContraction && i%5 == 0 { // both operands have rows of the same length, and so of the same distance
+		if l.t.Definition.Multiplies() && i%5 == 0 { // both operands have rows of the same length, and so of the same distance
 			n = min(n, 64+n%64)
 			c.Sizes = l.shape(few(), n, n)
 		}
@@ -403,12 +403,12 @@ func (l *lister) popular() {
 	add := func(n ...int) { l.add(&Case{Pattern: usual, Sizes: l.shape(n...)}) }
 	one := func(of ...int) int { return of[g.Below(len(of))] }
 	if l.p.popular == 0 {
-		switch d.Kind {
-		case def.KindContraction:
-			if !d.HasAxes() && !d.Accumulate { // the arithmetic of a matrix is verified without these
+		switch d.Access() {
+		case def.OfProducts:
+			if !d.HasAxes() && !d.Accumulates() { // the arithmetic of a matrix is verified without these
 				add(256, one(256, 257, 264), one(256, 260))
 			}
-		case def.KindGather, def.KindScatterAdd:
+		case def.FromIndex, def.ToIndex:
 			add(256, one(256, 512, 768), 256)
 		default:
 			add(256, one(256, 257, 384))
@@ -416,9 +416,9 @@ func (l *lister) popular() {
 		return
 	}
 	var shapes [][]int
-	switch d.Kind {
-	case def.KindContraction:
-		if d.HasAxes() || d.Accumulate {
+	switch d.Access() {
+	case def.OfProducts:
+		if d.HasAxes() || d.Accumulates() {
 			add(256, 256, 256)
 			return
 		}
@@ -431,7 +431,7 @@ func (l *lister) popular() {
 				}
 			}
 		}
-	case def.KindGather, def.KindScatterAdd:
+	case def.FromIndex, def.ToIndex:
 		for _, q := range sequences {
 			for _, v := range slices.Concat(longAxes, vocabularies) {
 				for _, h := range longAxes {
@@ -449,7 +449,7 @@ func (l *lister) popular() {
 	}
 	fits := slices.DeleteFunc(shapes, func(n []int) bool {
 		c := &Case{Sizes: l.shape(n...)}
-		return c.largest(d) > 4*l.p.outputs || d.Kind == def.KindContraction && work(c) > 4*l.p.macs
+		return c.largest(d) > 4*l.p.outputs || d.Multiplies() && work(c) > 4*l.p.macs
 	})
 	for range min(l.p.popular, len(fits)) {
 		at := g.Below(len(fits))

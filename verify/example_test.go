@@ -12,6 +12,7 @@ import (
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/softmax"
+	"tokitai/promise"
 	"tokitai/tensor"
 	"tokitai/verify"
 )
@@ -46,7 +47,7 @@ func mySoftmax(keep func(float32) float32) engine.Kernel {
 func lowering(name string, keep func(float32) float32) *engine.Lowering {
 	return &engine.Lowering{
 		Name: name, Device: "cpu",
-		IsBounded: true, Order: def.Sequential, FunctionULP: 1,
+		Promise: engine.Promise{Name: promise.Stable, Order: def.Sequential, FunctionULP: 1},
 		Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
 			return mySoftmax(keep), nil
 		},

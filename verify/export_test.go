@@ -69,7 +69,7 @@ func Indices(t *Target, c *Case, operand string) []int32 {
 }
 
 // Divisible returns the letter along which a definition is divided, or "".
-func Divisible(d *def.Definition) string { return divisible(d) }
+func Divisible(d *def.Definition) string { return d.Divisible() }
 
 // Parts divides operands into tiles: for each tile, a window of every operand.
 func Parts(d *def.Definition, operands []num.Array, most int64) [][]num.Array {
@@ -106,7 +106,7 @@ func JudgeDamaged(t *Target, name string, most int64, isDamaged func(operand, r,
 		}
 		out.operands = append(out.operands, a)
 	}
-	if err := reference.Run(t.Definition, out.operands, reference.Options{Params: l.params, Model: t.Lowering.Model}); err != nil {
+	if err := reference.Run(t.Definition, out.operands, reference.Options{Params: l.params, Model: t.Lowering.Promise.Accum}); err != nil {
 		return Figures{}, err
 	}
 	for i, a := range out.operands {
@@ -265,7 +265,7 @@ func WrongRows(d *def.Definition, operands []num.Array, key uint64, vectors int)
 	if f == nil || err != nil {
 		return nil, false, err
 	}
-	f.draw(key, cmp.Or(vectors, vectorsFor(d.Ring.P)))
+	f.draw(key, cmp.Or(vectors, vectorsFor(d.Ring().P)))
 	wrong, err = f.wrongRows(context.Background())
 	return wrong, f.isWorth(), err
 }

@@ -59,7 +59,7 @@ func TestFixedParams(t *testing.T) {
 	forScale := target(crossentropy.Definition, num.F32, onlyWith(func(d *def.Definition, l *engine.Launch) bool {
 		return l.Params[d.Param("scale")] == scale && l.Params[d.Param("ignore")] == 3
 	}))
-	forRing := target(gemm.ZPKDefinition, num.I64, onlyWith(func(d *def.Definition, _ *engine.Launch) bool { return d.Ring == def.Ring{P: 7, K: 4} }))
+	forRing := target(gemm.ZPKDefinition, num.I64, onlyWith(func(d *def.Definition, _ *engine.Launch) bool { return d.Ring() == def.Ring{P: 7, K: 4} }))
 	// decay is lr times weight_decay, and only a step of 100 has this correction.
 	forStep := target(adamw.StochasticDefinition, num.F16, onlyWith(func(d *def.Definition, l *engine.Launch) bool {
 		return l.Params[d.Param("decay")] == 3e-4*0.25 && l.Params[d.Param("t")] == 100 && l.Params[d.Param("tensor")] == 5

@@ -53,18 +53,18 @@ func vectorsFor(p uint64) int { return int(math.Ceil(missedBits / math.Log2(floa
 // newFreivalds returns the check of a case, without vectors, or nil if the case has none: scaled
 // results do not show the sums.
 func newFreivalds(d *def.Definition, inputs, got []num.Array) (f *freivalds, err error) {
-	if d.Kind != def.KindContraction || !d.Ring.IsExact() || d.HasScales() {
+	if d.Product() == nil || !d.Ring().IsExact() || d.HasScales() {
 		return nil, nil
 	}
 	f = &freivalds{d: d, left: inputs[0], right: inputs[1], result: got[2], depth: lengthOf(d, inputs, d.SummedOver())}
-	f.ring, err = zpk.NewWord(d.Ring.P, d.Ring.K)
+	f.ring, err = zpk.NewWord(d.Ring().P, d.Ring().K)
 	return f, err
 }
 
 // isWorth reports whether the check takes less time than the interpreter.
 func (f *freivalds) isWorth() bool {
 	m, n, k := float64(f.result.Rows), float64(f.result.Cols), float64(f.depth)
-	return m*n*k >= max(float64(leastProduct), 2*float64(vectorsFor(f.d.Ring.P))*(m*k+k*n+m*n))
+	return m*n*k >= max(float64(leastProduct), 2*float64(vectorsFor(f.d.Ring().P))*(m*k+k*n+m*n))
 }
 
 // draw draws vectors.
@@ -93,7 +93,7 @@ func (f *freivalds) wrongRows(ctx context.Context) ([]bool, error) {
 	}
 	err := eachRow(ctx, f.depth, f.result.Cols, func(k int, line []uint64) {
 		for c := range line {
-			line[c] = f.ring.Int(integerOf(&f.right, f.d.TransposeRight, k, c))
+			line[c] = f.ring.Int(integerOf(&f.right, f.d.Product().TransposeRight, k, c))
 		}
 		for i, r := range f.vectors {
 			images[i][k] = f.dot(line, r)
@@ -118,7 +118,7 @@ func (f *freivalds) wrongRows(ctx context.Context) ([]bool, error) {
 		}
 		factors := line[:f.depth]
 		for k := range factors {
-			factors[k] = f.ring.Int(integerOf(&f.left, f.d.TransposeLeft, row, k))
+			factors[k] = f.ring.Int(integerOf(&f.left, f.d.Product().TransposeLeft, row, k))
 		}
 		for i := range f.vectors {
 			if f.dot(factors, images[i]) != products[i] {
@@ -137,13 +137,13 @@ func byFreivalds(n int64) string {
 
 // judgeProduct runs Freivalds' check on a case, unless the interpreter judges it.
 func (t *Target) judgeProduct(ctx context.Context, inputs, got []num.Array, m manner) (f *freivalds, wrong []bool, err error) {
-	if !m.withFreivalds || t.Lowering.IsBounded {
+	if !m.withFreivalds || !t.Lowering.Promise.IsBits() {
 		return nil, nil, nil
 	}
 	if f, err = newFreivalds(t.Definition, inputs, got); f == nil || err != nil || !f.isWorth() {
 		return nil, nil, err
 	}
-	f.draw(m.key, vectorsFor(t.Definition.Ring.P))
+	f.draw(m.key, vectorsFor(t.Definition.Ring().P))
 	wrong, err = f.wrongRows(ctx)
 	return f, wrong, err
 }

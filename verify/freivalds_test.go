@@ -41,7 +41,7 @@ func multiplied(t *testing.T, d *def.Definition, m, n, k int) []num.Array {
 		factors, result = num.I64, num.I64
 	}
 	right := num.NewArray(factors, k, n)
-	if d.TransposeRight {
+	if d.Product().TransposeRight {
 		right = num.NewArray(factors, n, k)
 	}
 	list := []num.Array{num.NewArray(factors, m, k), right, num.NewArray(result, m, n)}
@@ -76,7 +76,7 @@ func TestFreivaldsFindsOneElement(t *testing.T) {
 	for _, d := range []*def.Definition{int32Sums, zpkOf(t, def.Ring{P: 3, K: 39}), zpkOf(t, def.Ring{P: 9223372036854775783, K: 1})} {
 		const n, k = 1024, 128
 		list := multiplied(t, d, n, n, k)
-		q, err := zpk.Power(d.Ring.P, d.Ring.K)
+		q, err := zpk.Power(d.Ring().P, d.Ring().K)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestFreivaldsFindsOneElement(t *testing.T) {
 		random := rand.New(rand.NewPCG(3, 4))
 		changes := map[string]func(v uint64) uint64{
 			"nothing": func(v uint64) uint64 { return v },
-			"p^(k-1)": func(v uint64) uint64 { return (v + q/d.Ring.P) % q },
+			"p^(k-1)": func(v uint64) uint64 { return (v + q/d.Ring().P) % q },
 			"p^k, which changes the residue only in its form": func(v uint64) uint64 { return v + q },
 		}
 		for name, change := range changes {
@@ -97,11 +97,11 @@ func TestFreivaldsFindsOneElement(t *testing.T) {
 			wrong, ok, err := verify.WrongRows(d, list, random.Uint64(), 0)
 			c.SetBits64(row, col, old)
 			if err != nil || !ok {
-				t.Fatalf("%s: %v, %v", d.Ring, ok, err)
+				t.Fatalf("%s: %v, %v", d.Ring(), ok, err)
 			}
 			for r, isWrong := range wrong {
 				if want := r == row && name != "nothing"; isWrong != want {
-					t.Errorf("%s: C[%d,%d] changed by %s: row %d is said to be wrong: %v, want %v", d.Ring, row, col, name, r, isWrong, want)
+					t.Errorf("%s: C[%d,%d] changed by %s: row %d is said to be wrong: %v, want %v", d.Ring(), row, col, name, r, isWrong, want)
 				}
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // parameters, leave it. A kernel that declares additional roundings has no such elements.
 func (v *view) findGrid(ctx context.Context) (*truth.Grid, error) {
 	l := v.target.Lowering
-	if !v.l.isGrid() || len(l.Declares.Roundings) > 0 {
+	if !v.l.isGrid() || len(l.Promise.Declares.Roundings) > 0 {
 		return nil, nil
 	}
 	return truth.FindGrid(v.target.Definition, v.inputs, truth.GridOptions{

@@ -112,7 +112,7 @@ func firstDifference(grid *truth.Grid, operand int, got, want num.Array) (at [2]
 func inOrders(t *testing.T, d *def.Definition, operands, answer []num.Array, params []float64) map[string][]num.Array {
 	t.Helper()
 	all := map[string][]num.Array{}
-	if d.Kind != def.KindRowwise {
+	if d.Expression() == nil {
 		for name, sum := range sums {
 			got := slices.Clone(operands)
 			got[2] = answer[2].Clone()
@@ -125,7 +125,7 @@ func inOrders(t *testing.T, d *def.Definition, operands, answer []num.Array, par
 		}
 		return all
 	}
-	if slices.ContainsFunc(d.Math.Nodes, func(n *def.Node) bool { return n.Op == def.OpCall || n.Op == def.OpSRound }) {
+	if slices.ContainsFunc(d.Math().Nodes, func(n *def.Node) bool { return n.Op == def.OpCall || n.Op == def.OpSRound }) {
 		return nil // op/all puts their columns in other orders
 	}
 	orders := map[string]def.Order{"added one by one": def.Sequential}
@@ -160,10 +160,10 @@ func inOrders(t *testing.T, d *def.Definition, operands, answer []num.Array, par
 // termsOf returns the factors of an element of a product or a scattered sum, including the old
 // value and the scales.
 func termsOf(d *def.Definition, x []num.Array, r, c int) (a, b []float32) {
-	if d.Accumulate {
+	if d.Accumulates() {
 		a, b = append(a, x[2].At(r, c)), append(b, 1)
 	}
-	if d.Kind == def.KindScatterAdd {
+	if d.Access() == def.ToIndex {
 		for q := range x[1].Rows {
 			if x[0].Int(q, 0) == int32(r) {
 				a, b = append(a, x[1].At(q, c)), append(b, 1)
@@ -172,7 +172,7 @@ func termsOf(d *def.Definition, x []num.Array, r, c int) (a, b []float32) {
 		return a, b
 	}
 	n := x[0].Cols
-	if d.TransposeLeft {
+	if d.Product().TransposeLeft {
 		n = x[0].Rows
 	}
 	scale := float32(1)
@@ -181,10 +181,10 @@ func termsOf(d *def.Definition, x []num.Array, r, c int) (a, b []float32) {
 	}
 	for k := range n {
 		left, right := [2]int{r, k}, [2]int{k, c}
-		if d.TransposeLeft {
+		if d.Product().TransposeLeft {
 			left = [2]int{k, r}
 		}
-		if d.TransposeRight {
+		if d.Product().TransposeRight {
 			right = [2]int{c, k}
 		}
 		a, b = append(a, x[0].At(left[0], left[1])), append(b, x[1].At(right[0], right[1])*scale)
@@ -283,7 +283,7 @@ func TestGridsKnowTheirLimits(t *testing.T) {
 		{adamw.Operations[0], adamw.InPlaceDefinition, step, "limit-of-f16/R=5,C=33/params=3", some},
 		{adamw.Operations[0], adamw.InPlaceDefinition, step, "limit-of-f16/R=5,C=33", 495},
 	} {
-		l := &engine.Lowering{Name: "honest", Device: "cpu", IsBounded: true, Promise: promise.Ordered, Order: def.Order{Kind: def.AnyOrder}, FunctionULP: 1,
+		l := &engine.Lowering{Name: "honest", Device: "cpu", Promise: engine.Promise{Name: promise.Ordered, FunctionULP: 1},
 			Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) { return test.kernel, nil }}
 		target := &verify.Target{Operation: test.operation, Definition: test.d, Lowering: l, DType: num.F32}
 		result, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke, Seed: 1, Case: test.name, Tool: "test", Version: "1"})

@@ -17,7 +17,7 @@ type lengths struct {
 // lengthsOf returns the lengths of the sums that an output of a tile depends on.
 func (s *stable) lengthsOf(operand int) lengths {
 	d, a := s.v.target.Definition, s.v.got[operand]
-	if d.Kind != def.KindRowwise {
+	if d.Access() != def.AlongRows {
 		return lengths{s.forms.MostHeight() + 1, a.Rows * a.Cols}
 	}
 	rows, cols := lengthOf(d, s.v.inputs, "R"), lengthOf(d, s.v.inputs, "C")
@@ -42,7 +42,7 @@ func (s *stable) lengthsOf(operand int) lengths {
 		}
 	}
 	for _, form := range s.v.target.forms() {
-		for _, o := range form.Math.Outputs {
+		for _, o := range form.Math().Outputs {
 			if o.Operand == operand {
 				walk(o.Value)
 			}
@@ -53,7 +53,7 @@ func (s *stable) lengthsOf(operand int) lengths {
 
 // isInferred reports whether the heights of an output's sums are found from its values.
 func (s *stable) isInferred(operand int) bool {
-	return s.v.target.Lowering.Order == (def.Order{}) && s.v.got[operand].DType != num.I32
+	return s.v.target.Lowering.Promise.Order == (def.Order{}) && s.v.got[operand].DType != num.I32
 }
 
 // heightOf returns the height of sums at which an output's sets are taken: the least that admits

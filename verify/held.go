@@ -52,36 +52,37 @@ func (e *DeclarationError) Unwrap() error { return e.Cause }
 // Hold returns a copy of a target's lowering with the terms' promise and declarations.
 func (x Terms) Hold(t *Target) (*engine.Lowering, error) {
 	l, d := *t.Lowering, t.Definition
-	l.Promise = cmp.Or(x.Promise, l.Promised())
-	if x.Promise == promise.Default && l.Promise == promise.Bits {
-		l.Promise = promise.Stable // what declarations and profiles are for
+	p := &l.Promise
+	p.Name = cmp.Or(x.Promise, p.Named())
+	if x.Promise == promise.Default && p.Name == promise.Bits {
+		p.Name = promise.Stable // what declarations and profiles are for
 	}
-	if l.IsBounded = l.Promise != promise.Bits; l.IsBounded && d.IsExact() {
-		return nil, fmt.Errorf("%s: results in %s are exact, and admit one value each: want promise bits, without declarations and profiles", d.Name, d.Ring)
+	if !p.IsBits() && d.IsExact() {
+		return nil, fmt.Errorf("%s: results in %s are exact, and admit one value each: want promise bits, without declarations and profiles", d.Name, d.Ring())
 	}
 	switch {
 	case x.IsDeclared:
-		l.Declares, l.Order, l.FunctionULP = x.Declares, x.Order, 0
+		p.Declares, p.Order, p.FunctionULP = x.Declares, x.Order, 0
 	case x.Declares.Profile != "":
-		l.Declares.Profile = x.Declares.Profile
+		p.Declares.Profile = x.Declares.Profile
 	}
 	if err := t.checkDeclaredBy(&l); err != nil {
 		return nil, &DeclarationError{err}
 	}
-	switch l.Promise {
+	switch p.Name {
 	case promise.Bits:
 		others := x.Declares
 		others.Omits = nil
 		if text := promise.Format(others, x.Order); text != "" {
 			return nil, fmt.Errorf("promise bits leaves no room for %s, want promise ordered or stable", text)
 		}
-		l.Order, l.FunctionULP, l.Declares = def.Order{}, 0, promise.Declaration{Omits: l.Declares.Omits}
+		p.Order, p.FunctionULP, p.Declares = def.Order{}, 0, promise.Declaration{Omits: p.Declares.Omits}
 	case promise.Ordered:
-		ulps, err := l.Declares.Ordered(d)
+		ulps, err := p.Declares.Ordered(d)
 		if err != nil {
 			return nil, &DeclarationError{err}
 		}
-		l.FunctionULP = max(l.FunctionULP, ulps)
+		p.FunctionULP = max(p.FunctionULP, ulps)
 	}
 	return &l, nil
 }
@@ -89,7 +90,7 @@ func (x Terms) Hold(t *Target) (*engine.Lowering, error) {
 // checkDeclaredBy refuses declarations that make no sense for the definition of a target, or for
 // the formula of it that they name.
 func (t *Target) checkDeclaredBy(l *engine.Lowering) error {
-	d, declares := t.Definition, l.Declares
+	d, declares := t.Definition, l.Promise.Declares
 	var formulas []string
 	if o := t.Operation; o != nil && declares.Formula != "" {
 		formula, err := o.FormulaOf(d, declares.Formula)
@@ -102,5 +103,5 @@ func (t *Target) checkDeclaredBy(l *engine.Lowering) error {
 	if err := declares.Check(d, formulas); err != nil {
 		return err
 	}
-	return promise.CheckOrder(d, l.Order)
+	return promise.CheckOrder(d, l.Promise.Order)
 }

@@ -15,25 +15,22 @@ import (
 func (t *Target) terms() evidence.Terms {
 	l := t.Lowering
 	return evidence.Terms{
-		Promise: t.Promised().String(), Profile: l.Declares.Profile, Omitted: l.Declares.Omits,
-		Declared: promise.Format(l.Declares.WithFunctions(t.Definition, l.FunctionULP), l.Order),
+		Promise: t.Promised().String(), Profile: l.Promise.Declares.Profile, Omitted: l.Promise.Declares.Omits,
+		Declared: promise.Format(l.Promise.Declares.WithFunctions(t.Definition, l.Promise.FunctionULP), l.Promise.Order),
 	}
 }
 
 // checkDeclared returns an error for declarations that make no sense for the definition.
 func (t *Target) checkDeclared() error {
 	l := t.Lowering
-	if err := l.Order.Check(); err != nil {
+	if err := l.Promise.Order.Check(); err != nil {
 		return err
-	}
-	if l.Promise == promise.Bits && l.IsBounded || l.Promise > promise.Bits && !l.IsBounded {
-		return fmt.Errorf("the lowering promises %s, and IsBounded is %t", l.Promise, l.IsBounded)
 	}
 	var formulas []string
 	if t.Operation != nil {
 		formulas = t.Operation.FormulasOf(t.Definition)
 	}
-	return l.Declares.Check(t.Definition, formulas)
+	return l.Promise.Declares.Check(t.Definition, formulas)
 }
 
 // setTerms reports how the kernel kept its promise, from the results of all cases.
@@ -186,10 +183,10 @@ func (s *verification) termClaims(r *evidence.Report) (nonClaims []string) {
 // flags returns the flags that give the promise, declarations and waived clauses.
 func (s *verification) flags() string {
 	l, text := s.t.Lowering, ""
-	if l.Promise != promise.Default {
-		text += " --promise " + l.Promise.String()
+	if l.Promise.Name != promise.Default {
+		text += " --promise " + l.Promise.Name.String()
 	}
-	if declared := promise.Format(l.Declares, l.Order); declared != "" {
+	if declared := promise.Format(l.Promise.Declares, l.Promise.Order); declared != "" {
 		text += " --declare '" + declared + "'"
 	}
 	for _, name := range s.o.Waive {

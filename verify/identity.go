@@ -70,7 +70,7 @@ func (t *Target) patternIdentity(name string) string {
 	}
 	const seed = 1
 	h := sha256.New()
-	for _, shape := range identityShapes(t.Definition.Kind) {
+	for _, shape := range identityShapes(t.Definition.Access()) {
 		for _, formats := range usualFormats(t.Definition) {
 			c := &Case{Pattern: name, Sizes: (&lister{t: t}).shape(shape...), Formats: formats}
 			operands := trial.New(t.Definition, formats, c.sizes(), func(int) trial.Layout { return trial.Layout{} }).Arrays()
@@ -82,11 +82,11 @@ func (t *Target) patternIdentity(name string) string {
 }
 
 // identityShapes returns shapes with many rows, columns and terms, in the order of lister.shape.
-func identityShapes(kind def.Kind) [][]int {
-	switch kind {
-	case def.KindContraction:
+func identityShapes(a def.Access) [][]int {
+	switch a {
+	case def.OfProducts:
 		return [][]int{{67, 43, 7}, {3, 1100, 35}}
-	case def.KindGather, def.KindScatterAdd:
+	case def.FromIndex, def.ToIndex:
 		return [][]int{{300, 43, 7}, {9, 3, 1100}}
 	}
 	return [][]int{{70, 43}, {3, 1100}, {200, 5}}

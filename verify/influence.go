@@ -14,7 +14,7 @@ import (
 // depends on, and names those that change the reference's result but not the kernel's.
 func (q *questioner) influence() []string {
 	d := q.l.target.Definition
-	if d.Kind != def.KindRowwise {
+	if d.Access() != def.AlongRows {
 		return nil
 	}
 	before, ok := q.ask(func([]num.Array) {})

@@ -94,10 +94,10 @@ func (t *Target) makeInvarianceChecks() []*check {
 // placeAxes lists the letters, besides those of a batch, along which elements of outputs depend
 // neither on each other nor on their place.
 func placeAxes(d *def.Definition) []string {
-	if d.Kind != def.KindRowwise {
-		return slices.DeleteFunc(independent(d), func(l string) bool { return slices.Contains(batchAxes(d), l) })
+	if d.Access() != def.AlongRows {
+		return slices.DeleteFunc(d.Independent(), func(l string) bool { return slices.Contains(batchAxes(d), l) })
 	}
-	if !d.IsFlat() || divisible(d) == "" {
+	if !d.IsFlat() || d.Divisible() == "" {
 		return nil
 	}
 	return []string{"C"}
@@ -122,7 +122,7 @@ func (l *lister) invariance(o *Options) {
 			for n, f := range l.t.formats() {
 				// Rounding to 16 bits hides most of what a sum does: another format of a product's
 				// result may have more.
-				if n == 0 || n == 1 && l.t.Definition.Kind == def.KindContraction || i == 0 && l.p.checks > 1 {
+				if n == 0 || n == 1 && l.t.Definition.Multiplies() || i == 0 && l.p.checks > 1 {
 					l.addInvariance(&Case{Check: k.name, Pattern: l.invariancePattern(i), Sizes: sizes, Formats: f})
 				}
 			}
@@ -197,12 +197,12 @@ func (l *lister) invarianceSizes(check string) [][]Size {
 		}
 		return list
 	}
-	switch l.t.Definition.Kind {
-	case def.KindContraction:
+	switch l.t.Definition.Access() {
+	case def.OfProducts:
 		for _, n := range [][]int{{17, 37, 7}, {65, 64, 16}, {65, 512, 48}, {33, 4096, 8}, {257, 100, 24}, {1025, 64, 16}, {129, 4096, 64}, {1025, 512, 64}, {4097, 128, 64}} {
 			add(l.inMatrix(n)...)
 		}
-	case def.KindGather:
+	case def.FromIndex:
 		for _, n := range [][]int{{17, 9, 7}, {65, 33, 64}, {257, 100, 40}, {1025, 33, 8}, {4097, 1000, 256}} {
 			add(n...)
 		}

@@ -150,7 +150,7 @@ func rowsAlone(letter string) func(*trialRun) (int64, *finding, error) {
 		if sum.add(x.swept(letter)) || sum.add(x.eachAlone(letter)) {
 			return sum.compared, sum.f, sum.err
 		}
-		if letter != x.l.target.Definition.Grouped { // whose rows belong to their places
+		if letter != x.l.target.Definition.Groups().Of { // whose rows belong to their places
 			sum.add(x.movedRows(letter))
 		}
 		return sum.compared, sum.f, sum.err
@@ -327,7 +327,7 @@ func (x *trialRun) eachAlone(letter string) (compared int64, f *finding, err err
 // the place does not matter.
 func (x *trialRun) byPlace(letter string, row int) (string, error) {
 	n, _ := x.c.size(letter)
-	if letter == x.l.target.Definition.Grouped {
+	if letter == x.l.target.Definition.Groups().Of {
 		return "", nil
 	}
 	everywhere, err := x.call(letter, slices.Repeat([]int{row}, n))

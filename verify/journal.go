@@ -167,8 +167,8 @@ func (j *Journal) Close() error {
 // key returns everything that a case's result depends on, besides its name.
 func (s *verification) key() string {
 	l := s.t.Lowering
-	key := fmt.Sprintf("%s %s %s %s %s %s %s seed=%d level=%s promise=%s declared=%q functions=%g ieee=%t waived=%q interpreted=%t", s.o.Version, s.o.Program, s.t.Definition.Hash(), l.Name, l.Model,
-		s.t.DType, s.o.device(), s.o.Seed, s.o.Level, l.Promised(), promise.Format(l.Declares, l.Order), l.FunctionULP, l.IsIEEE, s.o.Waive, s.o.InterpretAll)
+	key := fmt.Sprintf("%s %s %s %s %s %s %s seed=%d level=%s promise=%s declared=%q functions=%g ieee=%t waived=%q interpreted=%t", s.o.Version, s.o.Program, s.t.Definition.Hash(), l.Name, l.Promise.Accum,
+		s.t.DType, s.o.device(), s.o.Seed, s.o.Level, l.Promise.Named(), promise.Format(l.Promise.Declares, l.Promise.Order), l.Promise.FunctionULP, l.Promise.IsIEEE, s.o.Waive, s.o.InterpretAll)
 	if s.o.Budget > 0 {
 		key += " budgeted" // one of the cases is smaller
 	}

@@ -15,6 +15,7 @@ import (
 	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/softmax"
+	"tokitai/promise"
 	"tokitai/verify"
 )
 
@@ -100,7 +101,7 @@ func TestJournalIsUsed(t *testing.T) {
 		{"another case", false, func(o *verify.Options, _ *verify.Target) { o.Case = "normal/R=2,C=4" }},
 		{"another format", false, func(_ *verify.Options, x *verify.Target) { x.DType = num.F32 }},
 		{"another lowering", false, func(_ *verify.Options, x *verify.Target) { x.Lowering.Name = "test.other" }},
-		{"another contract", false, func(_ *verify.Options, x *verify.Target) { x.Lowering.IsBounded = true }},
+		{"another contract", false, func(_ *verify.Options, x *verify.Target) { x.Lowering.Promise.Name = promise.Stable }},
 	} {
 		j := openJournal(t, path, true)
 		launches = 0

@@ -169,7 +169,7 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 	inputs := l.inputs()
 	tiles := divide(d, inputs, tileElements)
 	isWhole := len(tiles) == 1 && tiles[0].operands[outputOf(d)] == (Rect{Rows: inputs[outputOf(d)].Rows, Cols: inputs[outputOf(d)].Cols})
-	if answer, judged := l.question.answered(); judged != nil && isWhole && !t.Lowering.IsBounded && out.after.Difference(answer) == nil {
+	if answer, judged := l.question.answered(); judged != nil && isWhole && t.Lowering.Promise.IsBits() && out.after.Difference(answer) == nil {
 		return new(*judged), nil
 	}
 	product, wrong, err := t.judgeProduct(ctx, inputs, out.operands, m)
@@ -278,7 +278,7 @@ func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Arr
 	}
 	switch {
 	case !isWhole || j.Compiled > 0:
-	case t.Lowering.IsBounded || !j.isAnswer():
+	case !t.Lowering.Promise.IsBits() || !j.isAnswer():
 		l.question.learn(d, answer, nil)
 	default:
 		l.question.learn(d, answer, j)

@@ -34,7 +34,7 @@ func bitwise(run kernelFunc) *engine.Lowering {
 // bounded declares an order instead of bits.
 func bounded(o def.Order, run kernelFunc) *engine.Lowering {
 	l := bitwise(run)
-	l.IsBounded, l.Promise, l.Order = true, promise.Ordered, o
+	l.Promise.Name, l.Promise.Order = promise.Ordered, o
 	return l
 }
 
@@ -162,7 +162,7 @@ func product(sum func(row int, terms []float32) float32, narrow func(d num.DType
 		x := l.Arrays()
 		a, b, c := x[0], x[1], x[2]
 		length := a.Cols
-		if d.TransposeLeft {
+		if d.Product().TransposeLeft {
 			length = a.Rows
 		}
 		terms := make([]float32, length, length+1)
@@ -170,16 +170,16 @@ func product(sum func(row int, terms []float32) float32, narrow func(d num.DType
 			for col := range c.Cols {
 				for k := range length {
 					i, j, m, n := row, k, k, col
-					if d.TransposeLeft {
+					if d.Product().TransposeLeft {
 						i, j = j, i
 					}
-					if d.TransposeRight {
+					if d.Product().TransposeRight {
 						m, n = n, m
 					}
 					terms[k] = a.At(i, j) * b.At(m, n)
 				}
 				s := sum(row, terms)
-				if d.Accumulate {
+				if d.Accumulates() {
 					s += c.At(row, col)
 				}
 				c.SetBits(row, col, narrow(c.DType, s))

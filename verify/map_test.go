@@ -11,6 +11,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/op/softmax"
+	"tokitai/promise"
 	"tokitai/verify"
 )
 
@@ -61,9 +62,9 @@ func TestHistogram(t *testing.T) {
 // TestHistogramOfErrors checks that errors against the truth are counted where accuracy is measured,
 // with those of the definition's own kernel beside those of a kernel that promises no bits.
 func TestHistogramOfErrors(t *testing.T) {
-	for _, isBounded := range []bool{false, true} {
+	for _, p := range []promise.Name{promise.Bits, promise.Stable} {
 		l := bitwise(honest)
-		l.IsBounded = isBounded
+		l.Promise.Name = p
 		r := run(t, target(softmax.ForwardDefinition, num.F16, l), verify.Options{Seed: 1}).Report // which checks the sums
 		if r.Histogram == nil || len(r.Histogram.Truth) < 3 {
 			t.Fatalf("got %+v, want errors of several sizes", r.Histogram)
@@ -72,9 +73,9 @@ func TestHistogramOfErrors(t *testing.T) {
 			t.Errorf("the last bin is up to %v, and the worst error %v", last, *r.WorstErrorULP)
 		}
 		switch {
-		case !isBounded && r.Histogram.Own != nil:
+		case p == promise.Bits && r.Histogram.Own != nil:
 			t.Errorf("promise bits: got the errors of the definition's own kernel: %v", r.Histogram.Own)
-		case isBounded && !reflect.DeepEqual(r.Histogram.Own, r.Histogram.Truth): // the kernel is that one
+		case p != promise.Bits && !reflect.DeepEqual(r.Histogram.Own, r.Histogram.Truth): // the kernel is that one
 			t.Errorf("got %v, and %v of the definition's own kernel", r.Histogram.Truth, r.Histogram.Own)
 		}
 	}

@@ -22,15 +22,15 @@ type models struct {
 // model returns the accumulation rule of a case, and remembers it for the report.
 func (l *loaded) model() def.Model {
 	t := l.target
-	if t.Lowering.ModelFor == nil {
-		return t.Lowering.Model
+	if t.Lowering.Promise.AccumFor == nil {
+		return t.Lowering.Promise.Accum
 	}
 	call := &lower.Call{}
 	for _, a := range l.inputs() {
 		call.Operands = append(call.Operands, lower.Operand{Array: a})
 	}
 	size := func(letter string) int { return call.Size(t.Definition, letter) }
-	m := t.Lowering.ModelOf(t.architecture.get(func() string { return "" }), t.Definition, l.operands.DTypes(), size)
+	m := t.Lowering.Promise.AccumOf(t.architecture.get(func() string { return "" }), t.Definition, l.operands.DTypes(), size)
 	t.models.mu.Lock()
 	defer t.models.mu.Unlock()
 	if t.models.seen == nil {
@@ -44,8 +44,8 @@ func (l *loaded) model() def.Model {
 func (x *models) names(l *engine.Lowering) string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if l.ModelFor == nil || len(x.seen) == 0 {
-		return l.Model.String()
+	if l.Promise.AccumFor == nil || len(x.seen) == 0 {
+		return l.Promise.Accum.String()
 	}
 	return strings.Join(slices.Sorted(maps.Keys(x.seen)), " or ")
 }
@@ -54,11 +54,11 @@ func (x *models) names(l *engine.Lowering) string {
 // the model of the profile's tensor cores, if it has any, otherwise the kernel's own.
 func (l *loaded) lossy() def.Model {
 	t, m := l.target, l.model()
-	if d := t.Definition; m != def.FMAChain || t.Promised() != promise.Stable || d.Kind != def.KindContraction || d.Ring.IsExact() {
+	if d := t.Definition; m != def.FMAChain || t.Promised() != promise.Stable || d.Product() == nil || d.Ring().IsExact() {
 		return m
 	}
 	if f := l.operands.DTypes()[0]; f != num.F16 && f != num.BF16 {
 		return m
 	}
-	return t.Lowering.Declares.TensorCores()
+	return t.Lowering.Promise.Declares.TensorCores()
 }

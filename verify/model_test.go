@@ -33,7 +33,7 @@ func splitProduct(d *def.Definition, model func(dtypes []num.DType, columns, len
 				for r := range c.Rows {
 					for col := range c.Cols {
 						acc := float32(0)
-						if m.P == 0 && d.Accumulate {
+						if m.P == 0 && d.Accumulates() {
 							acc = c.At(r, col)
 						}
 						for k := i * depth; k < min((i+1)*depth, a.Cols); k++ {
@@ -51,7 +51,7 @@ func splitProduct(d *def.Definition, model func(dtypes []num.DType, columns, len
 				sums[p] = panels[p][i]
 			}
 			v := join(sums)
-			if m.P > 0 && d.Accumulate {
+			if m.P > 0 && d.Accumulates() {
 				v += c.At(i/c.Cols, i%c.Cols)
 			}
 			c.Set(i/c.Cols, i%c.Cols, v)
@@ -93,12 +93,12 @@ func splitLowering(join func([]float32) float32) *engine.Lowering {
 	}
 	return &engine.Lowering{
 		Name: "test.split", Device: "cpu",
-		ModelFor: func(architecture string, dtypes []num.DType, columns, length int) def.Model {
+		Promise: engine.Promise{AccumFor: func(architecture string, dtypes []num.DType, columns, length int) def.Model {
 			if architecture != runtime.GOARCH {
 				panic("the architecture is " + architecture)
 			}
 			return model(dtypes, columns, length)
-		},
+		}},
 		Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 			return splitProduct(d, model, join), nil
 		},

@@ -22,7 +22,7 @@ type outlier struct{ lo, hi uint64 }
 // contradict it, by their place in row order.
 func (s *stable) outliersOf(operand int) map[int]outlier {
 	got := s.v.got[operand]
-	if s.v.target.Definition.Kind != def.KindRowwise || got.DType == num.I32 || got.Cols < 2 || s.forms.MostHeight() == 0 {
+	if s.v.target.Definition.Access() != def.AlongRows || got.DType == num.I32 || got.Cols < 2 || s.forms.MostHeight() == 0 {
 		return nil
 	}
 	found := map[int]outlier{}

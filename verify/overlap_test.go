@@ -113,7 +113,7 @@ func TestPopularShapes(t *testing.T) {
 	seen := map[*def.Definition]bool{}
 	for _, x := range verify.Targets(all.Operations, cpu.Backend) {
 		d := x.Definition
-		if d.HasAxes() || d.Accumulate || seen[d] {
+		if d.HasAxes() || d.Accumulates() || seen[d] {
 			continue
 		}
 		seen[d] = true
@@ -122,7 +122,7 @@ func TestPopularShapes(t *testing.T) {
 				t.Errorf("%s %s, seed %d: no case of level quick has 256 elements along every axis", x.ID(), x.DType, seed)
 			}
 		}
-		if d.Kind != def.KindRowwise && d.Kind != def.KindContraction {
+		if d.Expression() == nil && d.Product() == nil {
 			continue
 		}
 		if !slices.ContainsFunc(verify.CasesUnder(x, verify.Options{Level: verify.Full}), func(c *verify.Case) bool {

@@ -23,7 +23,7 @@ func TestOwnFormIsStable(t *testing.T) {
 		}
 		seen[key] = true
 		l := *x.Lowering
-		l.Name, l.IsBounded, l.Promise = "own", true, promise.Stable
+		l.Name, l.Promise.Name = "own", promise.Stable
 		target := &verify.Target{Operation: x.Operation, Definition: x.Definition, Lowering: &l, DType: x.DType}
 		result, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke, Seed: 1, Tool: "test", Version: "1"})
 		if err != nil {

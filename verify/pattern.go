@@ -372,7 +372,7 @@ func zeroLines(d *def.Definition, _ *Case, operands []num.Array) {
 
 // hasColumnOfExtreme reports whether a definition has an arg-max or arg-min.
 func hasColumnOfExtreme(d *def.Definition) bool {
-	return slices.ContainsFunc(d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin })
+	return slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin })
 }
 
 // contention lists pairs of values of a row that compete for the extreme, with the range of the
@@ -458,7 +458,7 @@ func (t *Target) variation(n int, usual []float64) []float64 {
 		fraction := float64(g.Uniform(0, 1))
 		choices := [...]float64{usual[i], usual[i], usual[i] * (0.5 + fraction), -usual[i], fraction, 1 - fraction*0x1p-6, 1, 0, 1e-40, 3e7 * (1 + fraction), -fraction}
 		varied[i] = p.Nearest(choices[g.Below(len(choices))], usual[i])
-		if math.Abs(varied[i]) < 0x1p-126 && t.Lowering.Declares.Flushes() {
+		if math.Abs(varied[i]) < 0x1p-126 && t.Lowering.Promise.Declares.Flushes() {
 			varied[i] = p.Nearest(0, usual[i]) // as the kernel takes it, or as usual if it may not be 0
 		}
 	}
@@ -467,7 +467,7 @@ func (t *Target) variation(n int, usual []float64) []float64 {
 
 // hasSettings reports whether the parameters that users set are varied.
 func (t *Target) hasSettings() bool {
-	return t.Operation != nil && t.Operation.Settings != nil && (t.Lowering.IsBounded || len(t.fixed.settings) > 0)
+	return t.Operation != nil && t.Operation.Settings != nil && (!t.Lowering.Promise.IsBits() || len(t.fixed.settings) > 0)
 }
 
 // derived returns the definition's parameters for given parameters of users. Parameters that users
@@ -513,7 +513,7 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 		var g gen.Generator
 		rowFrom, colFrom := c.origin(o)
 		switch {
-		case o.Name == t.Definition.Offsets:
+		case o.IsOffsets:
 			size, _ := c.size(o.Bound)
 			fillOffsets(a, key, size)
 		case o.IsIndex:
@@ -567,7 +567,7 @@ func (t *Target) bringInside(c *Case, operands []num.Array) {
 	d := t.Definition
 	for i := range d.Operands {
 		o, a := &d.Operands[i], operands[i]
-		if !o.IsIndex || !o.IsIn || o.Name == d.Offsets {
+		if !o.IsIndex || !o.IsIn || o.IsOffsets {
 			continue
 		}
 		bound, _ := c.size(o.Bound)

@@ -23,7 +23,7 @@ const mostAdmitted = 16
 // otherProfiles returns the lowering with each named profile in the place of none. There are none
 // if the target has a profile, or if profiles do not matter to its promise.
 func (t *Target) otherProfiles() map[string]*engine.Lowering {
-	if t.Promised() != promise.Stable || t.Lowering.Declares.Profile != "" {
+	if t.Promised() != promise.Stable || t.Lowering.Promise.Declares.Profile != "" {
 		return nil
 	}
 	list := map[string]*engine.Lowering{}

@@ -42,14 +42,16 @@ func Example_promises() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, l := range []*engine.Lowering{
-		{Promise: promise.Bits},
-		{Promise: promise.Ordered, IsBounded: true},
-		{Promise: promise.Stable, IsBounded: true},
-		{Promise: promise.Stable, IsBounded: true, Declares: rough},
+	for _, p := range []engine.Promise{
+		{Name: promise.Bits},
+		{Name: promise.Ordered},
+		{Name: promise.Stable},
+		{Name: promise.Stable, Declares: rough},
 	} {
-		l.Name, l.Device = "mine.exp2", "cpu"
-		l.Compile = func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) { return exp2Softmax, nil }
+		l := &engine.Lowering{
+			Name: "mine.exp2", Device: "cpu", Promise: p,
+			Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) { return exp2Softmax, nil },
+		}
 		target := &verify.Target{Operation: softmax.Operations[0], Definition: softmax.ForwardDefinition, Lowering: l, DType: num.F32}
 		result, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke, Seed: 1, Tool: "example", Version: "1"})
 		if err != nil {

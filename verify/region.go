@@ -105,7 +105,7 @@ func (t *Target) signs() []region {
 	var list []region
 	for _, i := range realInputs(t.Definition) {
 		o := &t.Definition.Operands[i]
-		if t.Definition.Kind == def.KindGather || o.IsInt() || t.Definition.Ring.IsExact() {
+		if t.Definition.Copies() || o.IsInt() || t.Definition.Ring().IsExact() {
 			continue
 		}
 		list = append(list, region{o.Name, false, 0.5, 2})
@@ -121,7 +121,7 @@ func (t *Target) borders() []border { return t.borderList.get(t.findBorders) }
 
 func (t *Target) findBorders() []border {
 	d := t.Definition
-	if d.Kind != def.KindRowwise {
+	if d.Access() != def.AlongRows {
 		return nil
 	}
 	var list []border
@@ -236,7 +236,7 @@ func (t *Target) kindsAt(operand int, points []float32, isPeak bool, sign float3
 		return nil
 	}
 	kinds := make([]string, len(points))
-	for _, output := range d.Math.Outputs {
+	for _, output := range d.Math().Outputs {
 		i := output.Operand
 		if a := arrays[i]; !output.Value.Late && a.Rows == len(points) {
 			for r := range kinds {

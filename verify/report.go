@@ -145,10 +145,10 @@ func newReport(t *Target, o *Options) *evidence.Report {
 	if t.Operation != nil {
 		r.Op = t.Operation.Name
 	}
-	if t.Lowering.IsBounded {
+	if !t.Lowering.Promise.IsBits() {
 		r.Contract = evidence.ContractBounded
 		if steps := r.Model; steps == def.FMAChain.String() {
-			r.Model = t.Lowering.Order.String()
+			r.Model = t.Lowering.Promise.Order.String()
 		} else {
 			r.Model = "any order of " + steps
 		}
@@ -299,7 +299,7 @@ func paramTexts(d *def.Definition, params []float64) []string {
 
 // setFigures sets how tight the check was and how accurate the answer is.
 func (s *verification) setFigures(r *evidence.Report, total *judgement) {
-	if r.Elements > 0 && !s.t.Lowering.IsBounded && !s.o.OnlyInvariance {
+	if r.Elements > 0 && s.t.Lowering.Promise.IsBits() && !s.o.OnlyInvariance {
 		r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = new(1.0), new(1.0), new(int64(1)), new(0.0)
 	}
 	if a := &total.Admissible; a.N > 0 {
@@ -330,7 +330,7 @@ func (l *loaded) worstCase(figure string, w worst, name string) evidence.WorstCa
 
 // listTiers lists every tier, with the reason for those that did not apply.
 func (s *verification) listTiers(r *evidence.Report) {
-	bounded := s.t.Lowering.IsBounded
+	bounded := !s.t.Lowering.Promise.IsBits()
 	notes := map[evidence.TierName]string{}
 	if s.o.OnlyInvariance {
 		r.Scope = evidence.ScopeInvariance
@@ -573,7 +573,7 @@ func (t *Target) isShipped() bool {
 func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	if r.Verdict == evidence.Accepted {
 		how := "has the reference's bits under model " + r.Model
-		if s.t.Lowering.IsBounded {
+		if !s.t.Lowering.Promise.IsBits() {
 			how = fmt.Sprintf("is one of the values that binary32 arithmetic gives when it adds up in %s", r.Model)
 			if s.t.Promised() == promise.Stable {
 				how = "is as close to the real-number result as promise stable says, with sums in " + r.Model
@@ -639,7 +639,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 		"nothing is said of speed, nor of other devices, drivers, compilers or builds of the program",
 		"a fault that shows rarely may not have shown: at random, as of failing hardware; for one input in 10^8; at the 100,000th call")
 	nonClaims = append(nonClaims, s.outOfReach()...)
-	if s.t.Lowering.IsBounded {
+	if !s.t.Lowering.Promise.IsBits() {
 		nonClaims = append(nonClaims, "the lowering need not give the same bits on another machine",
 			"where arithmetic may overflow on the way, or an input that is no number reaches an output, only its class was compared, or nothing")
 	}
@@ -704,7 +704,7 @@ func (l *loaded) inputsAt(operand, row, col int) []string {
 	d := l.target.Definition
 	at := l.indicesAt(operand, row, col)
 	along, length := "", 1
-	if d.Kind == def.KindContraction {
+	if d.Multiplies() {
 		along = d.SummedOver()
 		length, _ = l.c.size(along)
 	}

@@ -146,7 +146,7 @@ func TestTruthIsOfTheRun(t *testing.T) {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			sizes, compared := "Q=5,V=4,D=3", map[string]bool{}
-			if d.Kind == def.KindContraction {
+			if d.Product() != nil {
 				sizes = "M=3,K=4,N=5"
 			}
 			for n := int64(2); n <= 4; n++ {

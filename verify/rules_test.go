@@ -29,7 +29,7 @@ func TestStableScalesWithoutFunctions(t *testing.T) {
 	} {
 		for _, p := range []promise.Name{promise.Ordered, promise.Stable} {
 			l := bounded(def.Order{}, honest)
-			l.Promise = p
+			l.Promise.Name = p
 			relations := verify.ChecksOf(target(d, num.F32, l))[evidence.Relations]
 			got := slices.ContainsFunc(relations, func(name string) bool { return strings.HasPrefix(name, "scale-") })
 			hasScalings := slices.ContainsFunc(verify.ChecksOf(target(d, num.F32, bitwise(honest)))[evidence.Relations], func(name string) bool { return strings.HasPrefix(name, "scale-") })
@@ -67,9 +67,9 @@ func quotients(share float64) kernelFunc {
 func TestBiasCountsInNarrowSets(t *testing.T) {
 	stable := func(share float64, declares string) *verify.Result {
 		l := bounded(def.Order{}, quotients(share))
-		l.Promise = promise.Stable
+		l.Promise.Name = promise.Stable
 		var err error
-		if l.Declares, _, err = promise.ParseDeclaration(declares); err != nil {
+		if l.Promise.Declares, _, err = promise.ParseDeclaration(declares); err != nil {
 			t.Fatal(err)
 		}
 		return run(t, target(softmax.ForwardDefinition, num.F16, l), verify.Options{Level: verify.Smoke, Seed: 1})
@@ -92,7 +92,7 @@ func TestBiasCountsInNarrowSets(t *testing.T) {
 // those of the tanh form under profile torch.
 func TestAllowanceIsNoBias(t *testing.T) {
 	l := bounded(def.Order{}, tanhGELU)
-	l.Promise, l.Declares.Profile = promise.Stable, "torch"
+	l.Promise.Name, l.Promise.Declares.Profile = promise.Stable, "torch"
 	for _, dtype := range []num.DType{num.F16, num.BF16} {
 		if r := run(t, target(gelu.ForwardDefinition, dtype, l), verify.Options{Level: verify.Smoke, Seed: 1}); slices.Contains(r.RejectedBy(), evidence.Statistics) {
 			t.Errorf("%s: %s", dtype, r.Report.Reason)

@@ -365,7 +365,7 @@ func (s *verification) manner(x *trialRun) manner {
 	if s.mayCompile() {
 		m.compiled, m.withAll = s.compiledFor(s.bench.ctx, x.l.model()), s.whole[x.c]
 	}
-	if m.withFreivalds = s.t.Definition.Ring.IsExact() && !s.o.InterpretAll; m.withFreivalds || m.compiled != nil {
+	if m.withFreivalds = s.t.Definition.Ring().IsExact() && !s.o.InterpretAll; m.withFreivalds || m.compiled != nil {
 		m.key = drawKey(s.o.Seed, x.l, x.base)
 	}
 	return m
@@ -388,7 +388,7 @@ func (s *verification) count(x *trialRun, j *judgement, r *caseResult) {
 		}
 	}
 	s.spreadStatistics(j, r)
-	if s.t.Lowering.IsBounded && x.c.isStatistics {
+	if !s.t.Lowering.Promise.IsBits() && x.c.isStatistics {
 		s.statistics(x, j, r)
 	}
 }
@@ -480,7 +480,7 @@ func (s *verification) breach(x *trialRun) (*finding, error) {
 	if x.base.breach != nil {
 		return x.base.breach, nil
 	}
-	suspects := x.base.after.Unwritten(x.l.operands, s.t.Lowering.Declares.Omits, nil)
+	suspects := x.base.after.Unwritten(x.l.operands, s.t.Lowering.Promise.Declares.Omits, nil)
 	if len(suspects) == 0 {
 		return nil, nil
 	}

@@ -100,7 +100,7 @@ func (s boundedSets) at(operand, row, col int) set {
 
 // isOne reports whether every honest kernel gives the answer's value: for copies, and on a grid.
 func (v *view) isOne(operand, row, col int) bool {
-	return v.target.Definition.Kind == def.KindGather || v.isOnGrid(operand, row, col)
+	return v.target.Definition.Copies() || v.isOnGrid(operand, row, col)
 }
 
 // ordered encloses what the definition's own steps give with sums in the declared order.
@@ -150,13 +150,13 @@ func (v *view) orderedOf(ctx context.Context, o truth.Options) (enclosure, error
 // profile.
 func (t *Target) declaresFunctions() bool {
 	l := t.Lowering
-	return l.FunctionULP > 0 || len(l.Declares.Functions) > 0 || l.Declares.Profile != ""
+	return l.Promise.FunctionULP > 0 || len(l.Promise.Declares.Functions) > 0 || l.Promise.Declares.Profile != ""
 }
 
 // plainOf returns the enclosure that the lowering would have if it declared no functions.
 func (v *view) plainOf(ctx context.Context) (enclosure, error) {
 	plain := *v.target.Lowering
-	plain.FunctionULP, plain.Declares.Functions, plain.Declares.Profile = 0, nil, ""
+	plain.Promise.FunctionULP, plain.Promise.Declares.Functions, plain.Promise.Declares.Profile = 0, nil, ""
 	if v.target.Promised() == promise.Stable {
 		forms, err := truth.EncloseStableForms(v.target.forms(), v.inputs, plain.StableOptions(ctx, v.l.params, v.l.lossy()))
 		return &stable{v: v, forms: forms, heights: v.known.(*stable).heights}, err
@@ -184,6 +184,6 @@ func (v *view) ordered(ctx context.Context) truth.Options {
 	l := v.target.Lowering
 	return truth.Options{
 		Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded,
-		Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE,
+		Order: &l.Promise.Order, FunctionULP: l.Promise.FunctionULP, IsIEEE: l.Promise.IsIEEE,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/op/adamw"
+	"tokitai/promise"
 	"tokitai/verify"
 )
 
@@ -14,7 +15,7 @@ import (
 // parameters.
 func TestParamsBelongTogether(t *testing.T) {
 	d := adamw.InPlaceDefinition
-	target := &verify.Target{Operation: adamw.Operations[0], Definition: d, Lowering: &engine.Lowering{IsBounded: true}, DType: num.F32}
+	target := &verify.Target{Operation: adamw.Operations[0], Definition: d, Lowering: &engine.Lowering{Promise: engine.Promise{Name: promise.Stable}}, DType: num.F32}
 	distinct := map[float64]bool{}
 	for n := 1; n <= 40; n++ {
 		p := verify.ParamsOf(target, n)

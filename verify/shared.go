@@ -132,7 +132,7 @@ func (q *question) inputsHash(l *loaded) string {
 
 // outputsHash returns the hash of a run's outputs. If they equal the answer, it is the answer's hash.
 func (q *question) outputsHash(t *Target, j *judgement, out *outcome) string {
-	if q == nil || j == nil || t.Lowering.IsBounded || !j.isAnswer() {
+	if q == nil || j == nil || !t.Lowering.Promise.IsBits() || !j.isAnswer() {
 		return out.hash(t.Definition)
 	}
 	return q.outputs.get(func() string { return out.hash(t.Definition) })

@@ -114,7 +114,7 @@ func (l *loaded) inputsNear(operand, row, col int) []string {
 		case r >= a.Rows || c >= a.Cols:
 		case a.Cols == 1: // a value per row
 			list = append(list, fmt.Sprintf("%s = %s", part(in, r, r+1, 0, 1), elements(a.DType, 0, 1, -1, func(int) uint64 { return a.Bits64(r, 0) })))
-		case d.Kind == def.KindContraction && in.Dims[len(in.BatchDims())] == d.SummedOver(): // down a column
+		case d.Product() != nil && in.Dims[len(in.BatchDims())] == d.SummedOver(): // down a column
 			from := r - a.RowIn(r) // of the matrix
 			to := from + min(mostShown, a.Rows/a.Matrices())
 			list = append(list, fmt.Sprintf("%s[%d:%d,%d] = %s", in.Name, from, to, c, elements(a.DType, from, to, -1, func(r int) uint64 { return a.Bits64(r, c) })))

@@ -54,7 +54,7 @@ func (v *view) stableOf(ctx context.Context) (*stable, error) {
 func (t *Target) forms() []*def.Definition {
 	if t.Operation != nil {
 		for _, f := range t.Operation.Formulas {
-			if f.Of == t.Definition && f.Definition != nil && f.Name == t.Lowering.Declares.Formula {
+			if f.Of == t.Definition && f.Definition != nil && f.Name == t.Lowering.Promise.Declares.Formula {
 				return []*def.Definition{f.Definition}
 			}
 		}
@@ -146,7 +146,7 @@ func (v *view) call() *bounds.Call {
 // rangesOf returns the intervals in which every honest output lies, by operand.
 func (v *view) rangesOf() map[int][]func(row, col int) (lo, hi float64) {
 	t, all := v.target, map[int][]func(int, int) (float64, float64){}
-	if t.Operation == nil || len(t.Lowering.Declares.Roundings) > 0 { // which ranges do not take into account
+	if t.Operation == nil || len(t.Lowering.Promise.Declares.Roundings) > 0 { // which ranges do not take into account
 		return nil
 	}
 	for _, r := range t.Operation.Ranges {
@@ -160,7 +160,7 @@ func (v *view) rangesOf() map[int][]func(row, col int) (lo, hi float64) {
 // mayAssume reports whether functions are as accurate as ranges assume.
 func (t *Target) mayAssume(functions []string) bool {
 	return !slices.ContainsFunc(functions, func(f string) bool {
-		e := t.Lowering.Declares.Error(f)
+		e := t.Lowering.Promise.Declares.Error(f)
 		return e.ULPs > 16 || e.Relative > 0x1p-20 || e.Absolute > 0x1p-20
 	})
 }
@@ -168,11 +168,11 @@ func (t *Target) mayAssume(functions []string) bool {
 // allowances returns the profile's allowances for the definition.
 func (t *Target) allowances() []*op.Allowance {
 	var list []*op.Allowance
-	if t.Operation == nil || t.Lowering.Declares.Profile == "" {
+	if t.Operation == nil || t.Lowering.Promise.Declares.Profile == "" {
 		return nil
 	}
 	for i := range t.Operation.Allowances {
-		if a := &t.Operation.Allowances[i]; a.Definition == t.Definition && a.Profile == t.Lowering.Declares.Profile {
+		if a := &t.Operation.Allowances[i]; a.Definition == t.Definition && a.Profile == t.Lowering.Promise.Declares.Profile {
 			list = append(list, a)
 		}
 	}

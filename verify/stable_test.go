@@ -23,7 +23,7 @@ import (
 // stable returns a lowering that declares nothing, like a kernel that was written elsewhere.
 func stable(run kernelFunc) *engine.Lowering {
 	l := bitwise(run)
-	l.IsBounded = true
+	l.Promise.Name = promise.Stable
 	return l
 }
 
@@ -177,7 +177,7 @@ func TestHeightsAreInferred(t *testing.T) {
 		}
 	}
 	l := stable(honest)
-	l.Order = def.Sequential
+	l.Promise.Order = def.Sequential
 	if r := expectAccepted(t, target(softmax.ForwardDefinition, num.F16, l), name); r.Heights != nil {
 		t.Errorf("heights %+v although an order is declared", r.Heights)
 	}
@@ -214,12 +214,14 @@ func TestTooWideIsUndecided(t *testing.T) {
 		promise promise.Name
 		change  func(l *engine.Lowering)
 	}{
-		{promise.Stable, func(l *engine.Lowering) { l.Declares.Functions = map[string]promise.Error{"exp": {Relative: 0.25}} }},
-		{promise.Stable, func(l *engine.Lowering) { l.FunctionULP = 1e6 }},
-		{promise.Ordered, func(l *engine.Lowering) { l.FunctionULP = 1e7 }},
+		{promise.Stable, func(l *engine.Lowering) {
+			l.Promise.Declares.Functions = map[string]promise.Error{"exp": {Relative: 0.25}}
+		}},
+		{promise.Stable, func(l *engine.Lowering) { l.Promise.FunctionULP = 1e6 }},
+		{promise.Ordered, func(l *engine.Lowering) { l.Promise.FunctionULP = 1e7 }},
 	} {
 		l := stable(honest)
-		l.Promise = test.promise
+		l.Promise.Name = test.promise
 		test.change(l)
 		r := run(t, target(softmax.ForwardDefinition, num.F16, l), verify.Options{Seed: 1}).Report
 		if r.Verdict != evidence.Undecided || r.Honest != evidence.Open || !strings.Contains(r.Reason, "small enough to say something") || r.Mismatches != 0 {
@@ -253,7 +255,7 @@ func TestHonestIsNotAccurate(t *testing.T) {
 	x := target(softmax.ForwardDefinition, num.F32, l)
 	const name = "normal/R=4,C=100"
 	expectRejected(t, x, name, "from the rest of its row", evidence.Set, evidence.Statistics)
-	l.Declares.Functions = map[string]promise.Error{"exp": {ULPs: 40}}
+	l.Promise.Declares.Functions = map[string]promise.Error{"exp": {ULPs: 40}}
 	r := expectAccepted(t, x, name)
 	if r.Honest != evidence.Yes || r.Accurate != evidence.No || *r.WorstErrorShare <= 1 || r.Own == nil || *r.Own.WorstErrorShare > 1 || *r.Own.WorstErrorULP >= *r.WorstErrorULP || r.Declared != "exp=40ulp" {
 		t.Errorf("honest %s, accurate %s, declared %q, share %v, own %+v", r.Honest, r.Accurate, r.Declared, *r.WorstErrorShare, r.Own)
@@ -308,7 +310,7 @@ func TestWaivers(t *testing.T) {
 			t.Errorf("%s: %s (%s), %d mismatches, departures %+v; want it waived", r.Promise, r.Verdict, r.Reason, r.Mismatches, r.Clauses)
 		}
 		other := bitwise(rowOff(0, 900))
-		other.IsBounded = l.IsBounded
+		other.Promise.Name = l.Promise.Name
 		r = run(t, x(other), verify.Options{Case: name, Seed: 1, Waive: []string{clause}}).Report
 		if r.Verdict != evidence.Rejected || r.Mismatches != 40 || r.Failure.Clause != "" || strings.Contains(r.Reason, "clause") {
 			t.Errorf("%s: %s (%s), %d mismatches; want arithmetic rejected", r.Promise, r.Verdict, r.Reason, r.Mismatches)
@@ -337,7 +339,7 @@ func TestAllowanceOfAProfile(t *testing.T) {
 		}}}
 	})
 	expectRejected(t, x, name, "differs", evidence.Set)
-	l.Declares.Profile = "torch"
+	l.Promise.Declares.Profile = "torch"
 	r := run(t, x, verify.Options{Case: name, Seed: 1}).Report
 	if want := []evidence.Allowance{{Text: "softmax: 1e-3 in row 1", Outputs: 40}}; r.Verdict != evidence.Accepted || !slices.Equal(r.Allowances, want) || r.Profile != "torch" {
 		t.Errorf("%s (%s), allowances %+v, want accepted with %+v", r.Verdict, r.Reason, r.Allowances, want)
@@ -385,7 +387,7 @@ func TestOmittedOutputs(t *testing.T) {
 	if r := run(t, x, verify.Options{Case: "normal/R=3,C=40", Seed: 1}); !slices.Contains(r.RejectedBy(), evidence.Structure) {
 		t.Errorf("an output that is not written: %s (%s)", r.Report.Verdict, r.Report.Reason)
 	}
-	l.Declares.Omits = []string{"mean"}
+	l.Promise.Declares.Omits = []string{"mean"}
 	r := run(t, x, verify.Options{Seed: 1}).Report
 	if r.Verdict != evidence.Accepted || !slices.Equal(r.Omitted, []string{"mean"}) || !strings.Contains(strings.Join(r.NonClaims, "\n"), "output mean was not judged") || r.Declared != "omit=mean" {
 		t.Errorf("%s (%s), omitted %v, declared %q", r.Verdict, r.Reason, r.Omitted, r.Declared)
@@ -400,11 +402,9 @@ func TestOmittedOutputs(t *testing.T) {
 // TestDeclarationsThatMakeNoSense checks that such declarations are refused before anything runs.
 func TestDeclarationsThatMakeNoSense(t *testing.T) {
 	for want, change := range map[string]func(l *engine.Lowering){
-		"formula \"sideways\"":  func(l *engine.Lowering) { l.Declares.Formula = "sideways" },
-		"profile \"mine\"":      func(l *engine.Lowering) { l.Declares.Profile = "mine" },
-		"output \"mean\"":       func(l *engine.Lowering) { l.Declares.Omits = []string{"mean"} },
-		"promises stable":       func(l *engine.Lowering) { l.Promise, l.IsBounded = promise.Stable, false },
-		"promises bits, and Is": func(l *engine.Lowering) { l.Promise = promise.Bits },
+		"formula \"sideways\"": func(l *engine.Lowering) { l.Promise.Declares.Formula = "sideways" },
+		"profile \"mine\"":     func(l *engine.Lowering) { l.Promise.Declares.Profile = "mine" },
+		"output \"mean\"":      func(l *engine.Lowering) { l.Promise.Declares.Omits = []string{"mean"} },
 	} {
 		l := stable(honest)
 		change(l)
@@ -418,7 +418,7 @@ func TestDeclarationsThatMakeNoSense(t *testing.T) {
 // waived clauses.
 func TestReplayNamesTheTerms(t *testing.T) {
 	l := stable(rowOff(1, 90000))
-	l.Promise, l.Declares.Functions, l.Order = promise.Stable, map[string]promise.Error{"exp": {ULPs: 3}}, def.Sequential
+	l.Promise.Name, l.Promise.Declares.Functions, l.Promise.Order = promise.Stable, map[string]promise.Error{"exp": {ULPs: 3}}, def.Sequential
 	r := run(t, target(softmax.ForwardDefinition, num.F32, l), verify.Options{Case: "normal/R=3,C=40", Seed: 1, IsNamed: true})
 	for _, want := range []string{" --promise stable", " --declare 'order=sequential,exp=3ulp'"} {
 		if !strings.Contains(r.Replay, want) && !strings.Contains(r.Replay, strings.ReplaceAll(want, ",", " ")) {

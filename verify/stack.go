@@ -103,7 +103,7 @@ func transposedPlace(a, b num.Array, r, c int) (row, col int) {
 // canTranspose reports whether (A·B)ᵀ = Bᵀ·Aᵀ is a call of the same definition. Scales are
 // multiplied in another order then.
 func canTranspose(d *def.Definition) bool {
-	return d.Offsets == "" && !d.HasScales() && slices.Equal(d.Operands[0].BatchDims(), d.Operands[1].BatchDims())
+	return d.Groups().Offsets == "" && !d.HasScales() && slices.Equal(d.Operands[0].BatchDims(), d.Operands[1].BatchDims())
 }
 
 // interleaved returns a layout in which the rows of a stack's matrices alternate, as those of
@@ -143,7 +143,7 @@ func fillOffsets(a num.Array, key uint64, size int) {
 func repeatable(d *def.Definition) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := range 2 {
-			if d.Kind == def.KindContraction && len(d.Operands[i].BatchDims()) > 0 && !yield(i) {
+			if d.Product() != nil && len(d.Operands[i].BatchDims()) > 0 && !yield(i) {
 				return
 			}
 		}
@@ -199,7 +199,7 @@ func repeatedMatrices(operand int) func(*trialRun) (int64, *finding, error) {
 			}
 		}
 		what := "with one matrix of " + o.Name + " for all"
-		if t.Lowering.IsBounded && !t.Lowering.Order.IsDeclared() {
+		if !t.Lowering.Promise.IsBits() && !t.Lowering.Promise.Order.IsDeclared() {
 			out, err := x.s.bench.run(shared, x.s.o.deadline(), 0)
 			if err != nil {
 				return 0, nil, err
@@ -219,19 +219,19 @@ func repeatedMatrices(operand int) func(*trialRun) (int64, *finding, error) {
 func (l *loaded) indicesAt(operand, row, col int) map[string]int {
 	d := l.target.Definition
 	at := indicesAt(&d.Operands[operand], l.array(operand), row, col)
-	if d.Offsets == "" {
+	if d.Groups().Offsets == "" {
 		return at
 	}
-	offsets := l.array(d.Operand(d.Offsets))
-	if i, isRow := at[d.Grouped]; isRow {
+	offsets := l.array(d.Operand(d.Groups().Offsets))
+	if i, isRow := at[d.Groups().Of]; isRow {
 		for g := range offsets.Rows - 1 {
 			if int(offsets.Int(g, 0)) <= i {
-				at[d.Group] = g
+				at[d.Groups().Number] = g
 			}
 		}
 		return at
 	}
-	at[d.Grouped] = int(offsets.Int(at[d.Group], 0))
+	at[d.Groups().Of] = int(offsets.Int(at[d.Groups().Number], 0))
 	return at
 }
 
@@ -241,12 +241,12 @@ func (l *loaded) productsOfStack(row, col int, into []float64) []float64 {
 	at, along := l.indicesAt(2, row, col), d.SummedOver()
 	left, right := l.array(0), l.array(1)
 	first, length := at[along], left.Cols
-	if d.TransposeLeft {
+	if d.Product().TransposeLeft {
 		length = left.Rows / left.Matrices()
 	}
-	if d.Grouped == along {
+	if d.Groups().Of == along {
 		offsets := l.array(3)
-		length = int(offsets.Int(at[d.Group]+1, 0)) - first
+		length = int(offsets.Int(at[d.Groups().Number]+1, 0)) - first
 	}
 	for k := range length {
 		at[along] = first + k

@@ -44,7 +44,7 @@ func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 			r.count(evidence.Statistics, 1, 0)
 		}
 	}
-	if d.Kind == def.KindContraction {
+	if d.Product() != nil {
 		s.contractionStatistics(x, judgeBias, fail, r)
 		return
 	}
@@ -61,7 +61,7 @@ func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 	if b := j.Accuracy.Bias; b.N > 0 {
 		n := float64(b.N)
 		spread := 1.0 / 12
-		if len(s.t.Lowering.Declares.Roundings) > 0 || j.Accuracy.Declared > 0 { // a value that is rounded twice, or whose function errs, is a step off more often
+		if len(s.t.Lowering.Promise.Declares.Roundings) > 0 || j.Accuracy.Declared > 0 { // a value that is rounded twice, or whose function errs, is a step off more often
 			spread = max(spread, b.Sqr/n)
 		}
 		// An error of less than an ulp before the last rounding moves results by as much on average,
@@ -153,10 +153,10 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 			} else {
 				bias.count(math.Copysign(e, e*sum) / ulp)
 			}
-			if !l.Order.IsDeclared() && s.t.Promised() != promise.Stable {
+			if !l.Promise.Order.IsDeclared() && s.t.Promised() != promise.Stable {
 				continue
 			}
-			variance := varianceOf(l.Order, buffer)
+			variance := varianceOf(l.Promise.Order, buffer)
 			if x.base.operands[0].DType == num.F32 { // products may round as well
 				variance += productVariance(buffer)
 			}
@@ -181,7 +181,7 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 		return
 	}
 	if mean, most := square.Sqr/float64(square.N), mostMeanSquare(square.N); mean > most {
-		fail("errors are larger than order %s gives: their mean square is %.3g of what it should be, at most %.3g is allowed (%d outputs)", l.Order, mean, most, square.N)
+		fail("errors are larger than order %s gives: their mean square is %.3g of what it should be, at most %.3g is allowed (%d outputs)", l.Promise.Order, mean, most, square.N)
 	} else {
 		r.count(evidence.Statistics, 1, 0)
 	}
@@ -189,7 +189,7 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 		return
 	}
 	if most := mostMisrounded(expected); misrounded > most {
-		fail("%.0f outputs are not correctly rounded, at most %.0f are to be expected of order %s", misrounded, most, l.Order)
+		fail("%.0f outputs are not correctly rounded, at most %.0f are to be expected of order %s", misrounded, most, l.Promise.Order)
 	} else {
 		r.count(evidence.Statistics, 1, 0)
 	}
@@ -266,10 +266,10 @@ func (l *loaded) scaled(row, col int, sum float64) []float64 {
 		a := l.array(operand)
 		return float64(a.At(at, 0))
 	}
-	if i := d.Operand(d.RowScale); i >= 0 {
+	if i := d.Operand(d.Scales().Row); i >= 0 {
 		list = append(list, list[len(list)-1]*scale(i, row))
 	}
-	if i := d.Operand(d.ColScale); i >= 0 {
+	if i := d.Operand(d.Scales().Col); i >= 0 {
 		list = append(list, list[len(list)-1]*scale(i, col))
 	}
 	return list
@@ -282,7 +282,7 @@ func (l *loaded) products() func(row, col int, into []float64) []float64 {
 	if d.HasAxes() {
 		return l.productsOfStack
 	}
-	lefts, rights := widened(operands[0], d.TransposeLeft), widened(operands[1], !d.TransposeRight)
+	lefts, rights := widened(operands[0], d.Product().TransposeLeft), widened(operands[1], !d.Product().TransposeRight)
 	return func(row, col int, into []float64) []float64 {
 		for k, a := range lefts[row] {
 			into = append(into, a*rights[col][k])

@@ -67,7 +67,7 @@ func (v vendor) Launch(l *engine.Launch) error {
 
 func library(change func(float32) float32) *engine.Lowering {
 	return &engine.Lowering{
-		Name: "cpu.vendor", Device: "cpu", Library: "Vendor", IsBounded: true, Promise: promise.Ordered, Model: def.MMA(16, 25),
+		Name: "cpu.vendor", Device: "cpu", Library: "Vendor", Promise: engine.Promise{Name: promise.Ordered, Accum: def.MMA(16, 25)},
 		Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 			return vendor{d, change}, nil
 		},

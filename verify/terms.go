@@ -93,14 +93,14 @@ func (q *questioner) ask(change func(arrays []num.Array)) (uint64, bool) {
 func (l *loaded) termsAt(operand, row, col int) []term {
 	d := l.target.Definition
 	var terms []term
-	switch d.Kind {
-	case def.KindContraction:
+	switch d.Form.(type) {
+	case *def.Product:
 		at, along := l.indicesAt(operand, row, col), d.SummedOver()
 		first := at[along]
 		length, _ := l.c.size(along)
-		if d.Grouped == along {
-			offsets := l.array(d.Operand(d.Offsets))
-			length = int(offsets.Int(at[d.Group]+1, 0)) - first
+		if d.Groups().Of == along {
+			offsets := l.array(d.Operand(d.Groups().Offsets))
+			length = int(offsets.Int(at[d.Groups().Number]+1, 0)) - first
 		}
 		for k := range length {
 			at[along] = first + k
@@ -111,7 +111,7 @@ func (l *loaded) termsAt(operand, row, col int) []term {
 			}
 			terms = append(terms, t)
 		}
-	case def.KindScatterAdd:
+	case *def.Scatter:
 		index := slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.IsIndex })
 		source := slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.IsIn && !o.IsIndex && !o.IsOut })
 		lines := l.array(index)
@@ -128,7 +128,7 @@ func (l *loaded) termsAt(operand, row, col int) []term {
 func (q *questioner) weigh(terms []term) culprit {
 	d := q.l.target.Definition
 	at, noun := place(&d.Operands[q.f.Operand], q.l.array(q.f.Operand), q.f.Row, q.f.Col), "term"
-	if d.Kind == def.KindContraction {
+	if d.Product() != nil {
 		noun = "product"
 	}
 	if sum, ok := q.sumOf(terms, nil, nil); !ok || sum != 0 {
@@ -246,7 +246,7 @@ func (q *questioner) sumOf(terms []term, ones ...[]int) (float64, bool) {
 		for i, a := range arrays {
 			switch o := &d.Operands[i]; {
 			case !o.IsIn || o.IsIndex:
-			case o.Name == d.RowScale || o.Name == d.ColScale:
+			case o.Name == d.Scales().Row || o.Name == d.Scales().Col:
 				trial.Fill(a, func(int, int) float32 { return 1 })
 			default:
 				trial.Fill(a, func(int, int) float32 { return 0 })

@@ -3,7 +3,6 @@ package verify
 import (
 	"crypto/sha256"
 	"fmt"
-	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -126,7 +125,7 @@ func tilesOf(d *def.Definition, operands []num.Array, most int64) []tile {
 			outputs += int64(a.Rows) * int64(a.Cols)
 		}
 	}
-	letter := divisible(d)
+	letter := d.Divisible()
 	if outputs <= most || letter == "" {
 		return []tile{whole}
 	}
@@ -165,29 +164,4 @@ func tilesOf(d *def.Definition, operands []num.Array, most int64) []tile {
 // isColumn reports whether an operand's k-th size counts columns.
 func isColumn(o *def.Operand, k int) bool {
 	return k > 0 && k == len(o.Dims)-1 || len(o.Dims) == 1 && o.Extent == def.PerColumn
-}
-
-// divisible returns the letter along which a definition can be divided, or "".
-func divisible(d *def.Definition) string {
-	switch d.Kind {
-	case def.KindContraction:
-		letter := d.Operands[2].Dims[0]
-		for i := range d.Operands { // of a stack, the outermost axis of all that have it
-			if d.HasAxes() && slices.Index(d.Operands[i].Dims, letter) > 0 || d.Offsets != "" {
-				return ""
-			}
-		}
-		return letter
-	case def.KindGather:
-		return d.Operands[0].Dims[0]
-	case def.KindScatterAdd:
-		return d.Operands[2].Dims[1]
-	}
-	for _, n := range d.Exec.Nodes {
-		switch n.Op {
-		case def.OpColSum, def.OpTotalSum, def.OpRandom, def.OpRows:
-			return ""
-		}
-	}
-	return "R"
 }

@@ -128,10 +128,10 @@ func (t *Target) namedFormats() [][]num.DType {
 // IsFallback reports whether calls use the lowering only if another one, which computes by the
 // same rules and which the backend prefers, is not admitted.
 func (t *Target) IsFallback() bool {
-	preferred := t.Backend.Preferred(t.Definition.Kind)
+	preferred := t.Backend.Preferred(t.Definition)
 	at := slices.Index(preferred, t.Lowering)
 	return at > 0 && slices.ContainsFunc(preferred[:at], func(l *engine.Lowering) bool {
-		return t.takesLike(l) && l.ModelFor == nil && t.Lowering.ModelFor == nil && l.Model == t.Lowering.Model && l.IsBounded == t.Lowering.IsBounded
+		return t.takesLike(l) && l.Promise.AccumFor == nil && t.Lowering.Promise.AccumFor == nil && l.Promise.Accum == t.Lowering.Promise.Accum && l.Promise.IsBits() == t.Lowering.Promise.IsBits()
 	})
 }
 
@@ -460,17 +460,17 @@ type failedCase struct {
 }
 
 // Promised returns what the target's lowering promises.
-func (t *Target) Promised() promise.Name { return t.Lowering.Promised() }
+func (t *Target) Promised() promise.Name { return t.Lowering.Promise.Named() }
 
 // isJudged reports whether an operand is an output that the kernel writes.
 func (t *Target) isJudged(operand int) bool {
 	o := &t.Definition.Operands[operand]
-	return o.IsOut && !slices.Contains(t.Lowering.Declares.Omits, o.Name)
+	return o.IsOut && !slices.Contains(t.Lowering.Promise.Declares.Omits, o.Name)
 }
 
 // mainTier returns the tier in which every output is compared.
 func (t *Target) mainTier() evidence.TierName {
-	if t.Lowering.IsBounded {
+	if !t.Lowering.Promise.IsBits() {
 		return evidence.Set
 	}
 	return evidence.Bits

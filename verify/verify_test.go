@@ -206,7 +206,7 @@ func TestTargets(t *testing.T) {
 		for _, d := range o.Definitions {
 			for _, f := range d.Formats() {
 				for _, l := range engine.Lowerings(cpu.Backend, d) {
-					if l.Model == def.FMAChain || f[0] != num.F32 { // tensor cores multiply f16 and bf16
+					if l.Promise.Accum == def.FMAChain || f[0] != num.F32 { // tensor cores multiply f16 and bf16
 						want[l.ID(d)+" "+d.Format(f).String()] = 1
 					}
 				}

@@ -28,11 +28,11 @@ type backend struct{}
 // Kind returns Kind.
 func (backend) Kind() string { return Kind }
 
-// Preferred returns lower/gpu's way to compute a kind of definition.
-func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
+// Preferred returns lower/gpu's way to compute a definition.
+func (backend) Preferred(d *def.Definition) []*engine.Lowering { return preferred.For(d) }
 
 // OnDemand returns nothing: there are no other lowerings.
-func (backend) OnDemand(def.Kind) []*engine.Lowering { return nil }
+func (backend) OnDemand(*def.Definition) []*engine.Lowering { return nil }
 
 // Names returns the forms of names that Open accepts, for messages.
 func (backend) Names() []string { return []string{Kind + ":<architecture>"} }

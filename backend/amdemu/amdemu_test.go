@@ -11,16 +11,19 @@ import (
 	"tokitai/device"
 	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
+	"tokitai/op/embedding"
+	"tokitai/op/gemm"
+	"tokitai/op/softmax"
 )
 
 // TestLowerings: NVIDIA's tensor cores are not among them.
 func TestLowerings(t *testing.T) {
-	for kind, want := range map[def.Kind]string{
-		def.KindRowwise: "amdemu.rowwise", def.KindContraction: "amdemu.fma", def.KindGather: "amdemu.gather", def.KindScatterAdd: "amdemu.scatter",
+	for d, want := range map[*def.Definition]string{
+		softmax.ForwardDefinition: "amdemu.rowwise", gemm.ForwardDefinition: "amdemu.fma", embedding.ForwardDefinition: "amdemu.gather", embedding.BackwardDefinition: "amdemu.scatter",
 	} {
-		list := slices.Concat(Backend.Preferred(kind), Backend.OnDemand(kind))
+		list := slices.Concat(Backend.Preferred(d), Backend.OnDemand(d))
 		if len(list) != 1 || list[0].Name != want || list[0].Device != Kind {
-			t.Errorf("kind %v: got %d lowerings, want only %s", kind, len(list), want)
+			t.Errorf("%s: got %d lowerings, want only %s", d, len(list), want)
 		}
 	}
 }

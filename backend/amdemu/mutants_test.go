@@ -104,7 +104,7 @@ func (m *mutant) judged(t *testing.T, isMutant bool) *evidence.Report {
 		}
 		return New(dev), nil
 	}
-	target := &verify.Target{Operation: operation, Definition: definition, Lowering: Backend.Preferred(definition.Kind)[0], DType: m.dtype, Backend: Backend}
+	target := &verify.Target{Operation: operation, Definition: definition, Lowering: Backend.Preferred(definition)[0], DType: m.dtype, Backend: Backend}
 	o := verify.Options{Device: Kind + ":" + m.architecture, Open: open, Level: verify.Smoke, Seed: 1, Tool: "test", Version: "0"}
 	if testlevel.Current() < testlevel.Exhaustive {
 		o.Case = m.shownBy

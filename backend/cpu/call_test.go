@@ -70,7 +70,7 @@ func TestNoCodeForIt(t *testing.T) {
 // lowering returns the lowering of a name.
 func lowering(t testing.TB, d *def.Definition, name string) *engine.Lowering {
 	t.Helper()
-	for _, l := range cpu.Backend.Preferred(d.Kind) {
+	for _, l := range cpu.Backend.Preferred(d) {
 		if l.Name == name {
 			return l
 		}
@@ -133,7 +133,7 @@ func BenchmarkCall(b *testing.B) {
 	dev := newDevice(b, 2)
 	for _, name := range generated(b) {
 		for _, d := range shipped() {
-			if d.Kind != def.KindRowwise {
+			if d.Expression() == nil {
 				continue
 			}
 			q := newQueue(b, dev, engine.WithAdmission(engine.Off), engine.WithBadIndex(engine.Skip), engine.Using(lowering(b, d, name)))

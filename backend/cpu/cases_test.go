@@ -21,7 +21,7 @@ func shipped() []*def.Definition {
 	var list []*def.Definition
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
-			if !d.Ring.IsExact() && !slices.Contains(list, d) {
+			if !d.Ring().IsExact() && !slices.Contains(list, d) {
 				list = append(list, d)
 			}
 		}
@@ -45,7 +45,7 @@ func generated(t testing.TB) (names []string) {
 
 // plainName returns the name of the lowering without machine code.
 func plainName(d *def.Definition) string {
-	list := cpu.Backend.Preferred(d.Kind)
+	list := cpu.Backend.Preferred(d)
 	return list[len(list)-1].Name
 }
 

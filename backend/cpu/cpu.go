@@ -27,12 +27,17 @@ type backend struct{}
 // Kind returns Kind.
 func (backend) Kind() string { return Kind }
 
-// Preferred returns the ways to compute a kind of definition: machine code for the
+// Preferred returns the ways to compute a form of definition: machine code for the
 // processor's instruction sets, and lower/cpu's.
-func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred()[k] }
+func (backend) Preferred(d *def.Definition) []*engine.Lowering { return preferred()[d.Form.String()] }
 
 // OnDemand returns the reference and, for contractions, the models of tensor cores.
-func (backend) OnDemand(k def.Kind) []*engine.Lowering { return onDemand[k] }
+func (backend) OnDemand(d *def.Definition) []*engine.Lowering {
+	if d.Multiplies() {
+		return productsOnDemand
+	}
+	return onDemand
+}
 
 // Names returns the one name of the device.
 func (backend) Names() []string { return []string{Kind} }

@@ -19,36 +19,31 @@ import (
 	"tokitai/reference"
 )
 
-// plain are the lowerings that every processor has, by the kind of the definition.
-var plain = map[def.Kind]*engine.Lowering{
-	def.KindRowwise:     newPlain("cpu.rowwise"),
-	def.KindContraction: newPlain("cpu.packed"),
-	def.KindGather:      newPlain("cpu.gather"),
-	def.KindScatterAdd:  newPlain("cpu.scatter"),
-}
-
-// preferred lists the lowerings that a call may choose, best first, by the kind of the
-// definition: machine code for each instruction set of this processor, then what every
+// preferred lists the lowerings that a call may choose, best first, by the word of the
+// definition's form: machine code for each instruction set of this processor, then what every
 // processor has.
-var preferred = sync.OnceValue(func() map[def.Kind][]*engine.Lowering {
-	all := map[def.Kind][]*engine.Lowering{}
-	for _, set := range machine.Available() {
-		for kind, last := range plain {
+var preferred = sync.OnceValue(func() map[string][]*engine.Lowering {
+	all := map[string][]*engine.Lowering{}
+	for _, form := range def.Forms() {
+		name, generated := lowercpu.NameOf(form), compilerOf(form)
+		var list []*engine.Lowering
+		for _, set := range machine.Available() {
 			switch {
-			case set == machine.Plain:
-				all[kind] = append(all[kind], last)
-			case compilers[kind].supports(set):
-				all[kind] = append(all[kind], newGenerated(set, compilers[kind]))
+			case set == machine.Plain && name != "":
+				list = append(list, newPlain(name))
+			case set != machine.Plain && generated != nil && generated.supports(set):
+				list = append(list, newGenerated(set, generated))
 			}
 		}
+		all[form.String()] = list
 	}
 	return all
 })
 
-// newPlain returns lower/cpu's way of computing a kind of definition.
+// newPlain returns lower/cpu's way of computing a form of definition.
 func newPlain(name string) *engine.Lowering {
 	return &engine.Lowering{
-		Name: name, Device: Kind,
+		Name: Kind + "." + name, Device: Kind,
 		Class: func(d *def.Definition, c *lower.Call) int { return int(lowercpu.ClassOf(d, c.Cols)) },
 		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
 			return asKernel(lowercpu.Compile(d, dtypes, lowercpu.Class(class)))
@@ -56,30 +51,36 @@ func newPlain(name string) *engine.Lowering {
 	}
 }
 
-// compiler makes machine code for a kind of definition.
+// compiler makes machine code for a form of definition.
 type compiler struct {
 	class    func(d *def.Definition, c *lower.Call) int // nil if all calls run the same code
 	compile  func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error)
 	supports func(machine.Set) bool
-	factors  func(machine.Set) []num.DType // of contractions; nil for other kinds
+	factors  func(machine.Set) []num.DType // of contractions; nil for other forms
 }
 
-var compilers = map[def.Kind]*compiler{
-	def.KindRowwise: {
-		func(d *def.Definition, c *lower.Call) int { return int(jit.ClassOf(d, c)) },
-		func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error) {
-			return jit.Compile(d, dtypes, jit.Class(class), set)
-		},
-		anySet, nil,
-	},
-	def.KindContraction: alike(multiply, anySet, factors),
-	def.KindGather:      alike(table.Compile, table.Supports, nil),
-	def.KindScatterAdd:  alike(table.Compile, table.Supports, nil),
+// compilerOf returns the compiler for a form, or nil.
+func compilerOf(f def.Form) *compiler {
+	switch f.(type) {
+	case *def.Expression:
+		return &compiler{
+			func(d *def.Definition, c *lower.Call) int { return int(jit.ClassOf(d, c)) },
+			func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error) {
+				return jit.Compile(d, dtypes, jit.Class(class), set)
+			},
+			anySet, nil,
+		}
+	case *def.Product:
+		return alike(multiply, anySet, factors)
+	case *def.Lookup, *def.Scatter:
+		return alike(table.Compile, table.Supports, nil)
+	}
+	return nil
 }
 
 // multiply makes code for contractions: in binary32, or of i8 in Z/2^32.
 func multiply(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
-	if d.Ring.IsExact() {
+	if d.Ring().IsExact() {
 		return integer.Compile(d, dtypes, set)
 	}
 	return matmul.Compile(d, dtypes, set)
@@ -102,7 +103,7 @@ func alike(compile func(d *def.Definition, dtypes []num.DType, set machine.Set) 
 	}, supports, factors}
 }
 
-// newGenerated returns the way of computing a kind of definition by code that is made for
+// newGenerated returns the way of computing a form of definition by code that is made for
 // an instruction set when it is first needed.
 func newGenerated(set machine.Set, c *compiler) *engine.Lowering {
 	l := &engine.Lowering{
@@ -149,13 +150,11 @@ func (k kernel) Launch(l *engine.Launch) error {
 // String lists the program.
 func (k kernel) String() string { return k.program.String() }
 
-// onDemand lists the lowerings that only a name chooses, by the kind of the definition.
-var onDemand = map[def.Kind][]*engine.Lowering{
-	def.KindRowwise:     {interpreter},
-	def.KindContraction: append([]*engine.Lowering{interpreter, byValuation}, tensorCores...),
-	def.KindGather:      {interpreter},
-	def.KindScatterAdd:  {interpreter},
-}
+// The lowerings that only a name chooses: the interpreter, and more for contractions.
+var (
+	onDemand           = []*engine.Lowering{interpreter}
+	productsOnDemand = append([]*engine.Lowering{interpreter, byValuation}, tensorCores...)
+)
 
 // byValuation computes contractions of i64 in Z/p^k, without the products that are 0 by the
 // valuations of their factors.

@@ -27,7 +27,7 @@ func NewMMA(m def.Model) *engine.Lowering {
 		name += fmt.Sprintf("-panels-%d", m.P)
 	}
 	return &engine.Lowering{
-		Name: name, Device: Kind, Model: m, Factors: factors,
+		Name: name, Device: Kind, Promise: engine.Promise{Accum: m}, Factors: factors,
 		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, _ int) (engine.Kernel, error) {
 			return asKernel(mma.Compile(d, dtypes, m, machine.Available()[0]))
 		},

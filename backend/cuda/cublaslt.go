@@ -25,7 +25,7 @@ import (
 // is bounded, and only a name chooses it.
 var cublasLt = &engine.Lowering{
 	Name: Kind + ".cublaslt", Device: Kind, Library: "cuBLASLt", OpenLibrary: openCublasLt,
-	Factors: num.FloatDTypes, IsBounded: true, Promise: promise.Ordered, ModelFor: cublasLtModel, Suits: suitsCublasLt, Compile: compileCublasLt,
+	Factors: num.FloatDTypes, Promise: engine.Promise{Name: promise.Ordered, AccumFor: cublasLtModel}, Suits: suitsCublasLt, Compile: compileCublasLt,
 }
 
 func openCublasLt() (engine.Compiler, error) {
@@ -91,10 +91,10 @@ func newProduct(dev device.Device, d *def.Definition, dtypes []num.DType) (*prod
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("got a device that is no GPU, want one of kind %s", Kind)
-	case d.Kind != def.KindContraction:
+	case d.Product() == nil:
 		return nil, fmt.Errorf("cuBLASLt computes contractions, got %s", d.Name)
-	case d.Offsets != "":
-		return nil, fmt.Errorf("cuBLASLt takes no groups whose sizes are in the device's memory, as %s has them in %s", d.Name, d.Offsets)
+	case d.Groups().Offsets != "":
+		return nil, fmt.Errorf("cuBLASLt takes no groups whose sizes are in the device's memory, as %s has them in %s", d.Name, d.Groups().Offsets)
 	case len(d.Operands) != 3:
 		return nil, fmt.Errorf("cuBLASLt takes two factors and a result, got the %d operands of %s", len(d.Operands), d.Name)
 	}
@@ -181,9 +181,9 @@ func (k *product) parts(c *lower.Call) []part {
 			return m
 		}
 		p.problem = cublaslt.Problem{
-			In: k.in, Out: k.out, Rows: z.Rows, Cols: z.Cols, Depth: z.Depth, Batch: n, Accumulate: k.d.Accumulate,
-			Left:   matrix(left, &z.Left, p.left, k.d.TransposeLeft),
-			Right:  matrix(right, &z.Right, p.right, k.d.TransposeRight),
+			In: k.in, Out: k.out, Rows: z.Rows, Cols: z.Cols, Depth: z.Depth, Batch: n, Accumulate: k.d.Accumulates(),
+			Left:   matrix(left, &z.Left, p.left, k.d.Product().TransposeLeft),
+			Right:  matrix(right, &z.Right, p.right, k.d.Product().TransposeRight),
 			Result: matrix(result, &z.Result, p.result, false),
 		}
 		list = append(list, p)

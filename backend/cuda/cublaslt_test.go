@@ -119,7 +119,7 @@ func TestVerified(t *testing.T) {
 			t.Errorf("%s %s: algorithms of %d cases of %d, with these parts: %v", target.ID(), target.DType, cases, r.Cases, parts)
 		}
 		// A chain of fused multiply-adds from +0 has the bits of the definition.
-		if target.DType == num.F32 && !target.Definition.Accumulate && same != 0 {
+		if target.DType == num.F32 && !target.Definition.Accumulates() && same != 0 {
 			t.Errorf("%s %s: not all whole sums have the model's bits: %+v", target.ID(), target.DType, r.Algorithms)
 		}
 	}
@@ -195,9 +195,9 @@ func TestByNameOnly(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "cuda.cublaslt does not promise bits") {
 		t.Errorf("policy same: %v", err)
 	}
-	for _, kind := range []def.Kind{def.KindRowwise, def.KindContraction, def.KindGather, def.KindScatterAdd} {
-		if slices.Contains(Backend.Preferred(kind), cublasLt) {
-			t.Errorf("kind %v prefers the library", kind)
+	for form, list := range preferred {
+		if slices.Contains(list, cublasLt) {
+			t.Errorf("a %s prefers the library", form)
 		}
 	}
 }

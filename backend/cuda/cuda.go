@@ -26,12 +26,12 @@ type backend struct{ gpu.Indexed }
 // Kind returns Kind.
 func (backend) Kind() string { return Kind }
 
-// Preferred returns lower/gpu's way to compute a kind of definition.
-func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
+// Preferred returns lower/gpu's way to compute a definition.
+func (backend) Preferred(d *def.Definition) []*engine.Lowering { return preferred.For(d) }
 
 // OnDemand returns NVIDIA's own library for contractions.
-func (backend) OnDemand(k def.Kind) []*engine.Lowering {
-	if k == def.KindContraction {
+func (backend) OnDemand(d *def.Definition) []*engine.Lowering {
+	if d.Multiplies() {
 		return onDemand
 	}
 	return nil

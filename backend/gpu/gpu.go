@@ -55,21 +55,33 @@ func (f *Family) Program(s lowergpu.Source, file string) compile.Source {
 	}
 }
 
-// Preferred returns the lowerings that a call may choose, best first, by the kind of the
-// definition.
-func (f *Family) Preferred() map[def.Kind][]*engine.Lowering {
-	rowwise := f.lowering("rowwise")
-	rowwise.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.VariantOf(d, c)) }
-	contraction := []*engine.Lowering{f.lowering("fma")}
-	if f.Hopper != "" {
-		contraction = []*engine.Lowering{f.hopper(), f.hopperFP8(), f.mma(), f.mmaBounded(), contraction[0]}
+// Lowerings lists the ways to compute definitions, best first, by the words of their forms.
+type Lowerings map[string][]*engine.Lowering
+
+// For returns the ways to compute a definition.
+func (l Lowerings) For(d *def.Definition) []*engine.Lowering { return l[d.Form.String()] }
+
+// Preferred returns the lowerings that a call may choose.
+func (f *Family) Preferred() Lowerings {
+	all := Lowerings{}
+	for _, form := range def.Forms() {
+		name := lowergpu.NameOf(form)
+		if name == "" {
+			continue
+		}
+		l := f.lowering(name)
+		list := []*engine.Lowering{l}
+		switch form.(type) {
+		case *def.Expression: // the others choose at each launch
+			l.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.VariantOf(d, c)) }
+		case *def.Product:
+			if f.Hopper != "" {
+				list = []*engine.Lowering{f.hopper(), f.hopperFP8(), f.mma(), f.mmaBounded(), l}
+			}
+		}
+		all[form.String()] = list
 	}
-	return map[def.Kind][]*engine.Lowering{
-		def.KindRowwise:     {rowwise}, // the others choose at each launch
-		def.KindContraction: contraction,
-		def.KindGather:      {f.lowering("gather")},
-		def.KindScatterAdd:  {f.lowering("scatter")},
-	}
+	return all
 }
 
 func (f *Family) lowering(name string) *engine.Lowering {

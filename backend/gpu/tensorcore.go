@@ -27,7 +27,7 @@ var (
 // hopper returns the lowering for Hopper's tensor cores.
 func (f *Family) hopper() *engine.Lowering {
 	l := f.onHopper("hopper")
-	l.Model, l.Grain, l.Factors = def.MMA(16, 25), 8, []num.DType{num.F16, num.BF16}
+	l.Promise.Accum, l.Grain, l.Factors = def.MMA(16, 25), 8, []num.DType{num.F16, num.BF16}
 	l.Yields = lowergpu.YieldsToMMA
 	return l
 }
@@ -35,7 +35,7 @@ func (f *Family) hopper() *engine.Lowering {
 // hopperFP8 returns the lowering for operands in FP8.
 func (f *Family) hopperFP8() *engine.Lowering {
 	l := f.onHopper("hopper-fp8")
-	l.Model, l.Factors = def.MMA(32, 13).Narrow(13), num.FP8DTypes
+	l.Promise.Accum, l.Factors = def.MMA(32, 13).Narrow(13), num.FP8DTypes
 	return l
 }
 
@@ -68,8 +68,8 @@ func (f *Family) onHopper(name string) *engine.Lowering {
 func (f *Family) mma() *engine.Lowering {
 	l := f.onMMA("mma", true)
 	l.Compile = answering("mma.sync", l.Compile)
-	l.Model = def.MMA(16, 25)
-	l.ModelFor = func(architecture string, dtypes []num.DType, _, _ int) def.Model {
+	l.Promise.Accum = def.MMA(16, 25)
+	l.Promise.AccumFor = func(architecture string, dtypes []num.DType, _, _ int) def.Model {
 		m, _ := lowergpu.TensorCoreModel(architecture)
 		return m
 	}
@@ -81,7 +81,7 @@ func (f *Family) mma() *engine.Lowering {
 // much of each sum as the first ones did.
 func (f *Family) mmaBounded() *engine.Lowering {
 	l := f.onMMA("mma-bounded", false)
-	l.Model, l.IsBounded, l.Promise = def.MMA(4, 23), true, promise.Ordered
+	l.Promise.Accum, l.Promise.Name = def.MMA(4, 23), promise.Ordered
 	return l
 }
 

@@ -26,11 +26,11 @@ type backend struct{ gpu.Indexed }
 // Kind returns Kind.
 func (backend) Kind() string { return Kind }
 
-// Preferred returns lower/gpu's way to compute a kind of definition.
-func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
+// Preferred returns lower/gpu's way to compute a definition.
+func (backend) Preferred(d *def.Definition) []*engine.Lowering { return preferred.For(d) }
 
 // OnDemand returns nothing: there are no other lowerings.
-func (backend) OnDemand(def.Kind) []*engine.Lowering { return nil }
+func (backend) OnDemand(*def.Definition) []*engine.Lowering { return nil }
 
 // Open opens the device of an index, the first where the name has none.
 func (b backend) Open(id string) (engine.Device, error) {

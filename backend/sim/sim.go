@@ -7,10 +7,8 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	devicegpu "tokitai/device/gpu"
-	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/sim"
 	"tokitai/engine"
-	lowergpu "tokitai/lower/gpu"
 )
 
 // Kind is the kind of the devices.
@@ -21,28 +19,20 @@ const Kind = "sim"
 var family = &gpu.Family{
 	Kind:    Kind,
 	Hopper:  "sim32",
-	Headers: headers(lowergpu.SimHeaders),
-	Units:   headers(lowergpu.SimUnits),
+	Headers: sim.Headers,
+	Units:   sim.Units,
 
-	TensorCoreUnits: headers(lowergpu.SimTensorCoreUnits),
-}
-
-func headers(files []lowergpu.SimFile) []compile.Header {
-	var list []compile.Header
-	for _, f := range files {
-		list = append(list, compile.Header(f))
-	}
-	return list
+	TensorCoreUnits: sim.TensorCoreUnits,
 }
 
 // Simulated tensor cores are slower than chains of FMA, so that only a name chooses them.
 var preferred, onDemand = divide(family.Preferred())
 
-func divide(all map[def.Kind][]*engine.Lowering) (preferred, onDemand map[def.Kind][]*engine.Lowering) {
-	preferred, onDemand = map[def.Kind][]*engine.Lowering{}, map[def.Kind][]*engine.Lowering{}
-	for kind, list := range all {
+func divide(all gpu.Lowerings) (preferred, onDemand gpu.Lowerings) {
+	preferred, onDemand = gpu.Lowerings{}, gpu.Lowerings{}
+	for form, list := range all {
 		last := len(list) - 1
-		preferred[kind], onDemand[kind] = list[last:], list[:last]
+		preferred[form], onDemand[form] = list[last:], list[:last]
 	}
 	return preferred, onDemand
 }
@@ -55,11 +45,11 @@ type backend struct{}
 // Kind returns Kind.
 func (backend) Kind() string { return Kind }
 
-// Preferred returns lower/gpu's way to compute a kind of definition.
-func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
+// Preferred returns lower/gpu's way to compute a definition.
+func (backend) Preferred(d *def.Definition) []*engine.Lowering { return preferred.For(d) }
 
 // OnDemand returns lower/gpu's ways for tensor cores.
-func (backend) OnDemand(k def.Kind) []*engine.Lowering { return onDemand[k] }
+func (backend) OnDemand(d *def.Definition) []*engine.Lowering { return onDemand.For(d) }
 
 // Names returns the names of the two devices.
 func (backend) Names() []string { return []string{"sim", "sim:64"} }

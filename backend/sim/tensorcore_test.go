@@ -84,7 +84,7 @@ func TestUnknownArchitecture(t *testing.T) {
 		}
 		elsewhere := *l
 		elsewhere.Suits = nil
-		if !l.IsBounded {
+		if l.Promise.IsBits() {
 			t.Errorf("%s promises bits", l.Name)
 		}
 		if testlevel.Current() == testlevel.Smoke {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"tokitai/def"
 	"tokitai/num"
 	"tokitai/op"
 )
@@ -140,19 +139,8 @@ func (c *Case) Shape() string {
 
 func (c *Case) String() string { return fmt.Sprintf("%s %v %s", c.Operation.Name, c.DType, c.Shape()) }
 
-// flops returns the number of multiplications and additions of a contraction; 0 for every
-// other kind.
-func (c *Case) flops() float64 {
-	d := c.Data.Definition
-	if d.Kind != def.KindContraction {
-		return 0
-	}
-	n := 2 * float64(c.Data.Sizes[d.SummedOver()])
-	for _, letter := range d.Operands[2].Dims {
-		n *= float64(c.Data.Sizes[letter])
-	}
-	return n
-}
+// flops returns the number of multiplications and additions of products; 0 without any.
+func (c *Case) flops() float64 { return 2 * c.Data.Definition.MultiplyAdds(c.Data.Sizes) }
 
 // footprint returns the bytes of one set of operands.
 func (c *Case) footprint() int64 {

@@ -7,7 +7,6 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/bench"
-	"tokitai/def"
 	"tokitai/tensor"
 )
 
@@ -49,8 +48,8 @@ func pieces(in *inputs, set []*tensor.Tensor) []piece {
 	for i := range d.Operands {
 		o := &d.Operands[i]
 		memory := memoryOf(set[i])
-		if d.Kind == def.KindGather && i == 1 {
-			memory = memory[:bench.Distinct(in.arrays[0])*in.arrays[1].Cols*in.arrays[1].DType.Size()]
+		if index := d.ChosenBy(i); index >= 0 {
+			memory = memory[:bench.Distinct(in.arrays[index])*in.arrays[i].Cols*in.arrays[i].DType.Size()]
 		}
 		for chunk := range slices.Chunk(memory, pieceBytes) {
 			switch {

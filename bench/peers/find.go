@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"tokitai/def"
 	"tokitai/kernelserver/process"
 	"tokitai/num"
 )
@@ -34,12 +33,12 @@ var kinds = []kind{
 	{name: "numpy", about: "NumPy", command: python("numpy"), takes: func(c *Case) bool { return c.DType == num.F32 }},
 	{
 		name: "gonum", about: "gonum", command: gonum,
-		takes: func(c *Case) bool { return c.DType == num.F32 && c.Data.Definition.Kind == def.KindContraction },
+		takes: func(c *Case) bool { return c.DType == num.F32 && c.Data.Definition.Multiplies() },
 	},
 }
 
 func isProductInBF16(c *Case) bool {
-	return c.DType == num.BF16 && c.Data.Definition.Kind == def.KindContraction
+	return c.DType == num.BF16 && c.Data.Definition.Multiplies()
 }
 
 // Names returns the names of the peers that are known.

@@ -22,6 +22,7 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
+	"tokitai/promise"
 	"tokitai/verify"
 )
 
@@ -383,7 +384,10 @@ func (w *kernelWay) failed(err error) error {
 
 // unopened stands in reports for a kernel that could not be opened.
 func unopened(w *kernelWay, d *def.Definition) *foreign.Kernel {
-	l := &engine.Lowering{Name: "check." + cmp.Or(w.kind, w.flag), Device: "cpu", IsBounded: !d.IsExact()}
+	l := &engine.Lowering{Name: "check." + cmp.Or(w.kind, w.flag), Device: "cpu"}
+	if !d.IsExact() {
+		l.Promise.Name = promise.Stable
+	}
 	l.Compile = func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
 		return nil, errors.New("the kernel could not be opened")
 	}

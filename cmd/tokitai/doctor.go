@@ -212,19 +212,26 @@ func (f *foundDevice) examine() error {
 // findLibraries tries the vendors' libraries of a backend.
 func findLibraries(b engine.Backend) []foundLibrary {
 	var found []foundLibrary
-	for _, l := range b.OnDemand(def.KindContraction) {
-		if l.OpenLibrary == nil {
-			continue
+	seen := map[*engine.Lowering]bool{}
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			for _, l := range b.OnDemand(d) {
+				if l.OpenLibrary != nil && !seen[l] {
+					seen[l] = true
+					found = append(found, findLibrary(l))
+				}
+			}
 		}
-		f := foundLibrary{Name: l.Library}
-		if library, err := l.OpenLibrary(); err != nil {
-			f.Reason = oneLine(err.Error())
-		} else {
-			f.Name, f.Path = library.String(), library.Path()
-		}
-		found = append(found, f)
 	}
 	return found
+}
+
+func findLibrary(l *engine.Lowering) foundLibrary {
+	library, err := l.OpenLibrary()
+	if err != nil {
+		return foundLibrary{Name: l.Library, Reason: oneLine(err.Error())}
+	}
+	return foundLibrary{Name: library.String(), Path: library.Path()}
 }
 
 // selfTestSubject is a definition in one of its formats.

@@ -221,7 +221,7 @@ func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
 				continue
 			}
 		}
-		if t.Definition.Hash() == r.Definition.SHA256 && t.DType.String() == r.DType && (t.Lowering.ModelFor != nil || t.Lowering.Model.String() == r.Model) {
+		if t.Definition.Hash() == r.Definition.SHA256 && t.DType.String() == r.DType && (t.Lowering.Promise.AccumFor != nil || t.Lowering.Promise.Accum.String() == r.Model) {
 			return t
 		}
 	}

@@ -325,7 +325,7 @@ func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 }
 
 func explainDefinition(d *def.Definition) explainedVariant {
-	v := explainedVariant{Name: d.Name, Kind: d.Kind.String(), SHA256: d.Hash(), Text: d.Text(), Functions: functionsOf(d)}
+	v := explainedVariant{Name: d.Name, Kind: d.Form.String(), SHA256: d.Hash(), Text: d.Text(), Functions: functionsOf(d)}
 	contract := d.Contract()
 	v.Formula = contract.Formula
 	for i, t := range contract.Operands {
@@ -356,8 +356,8 @@ func functionsOf(d *def.Definition) []explainedFunction {
 // emitReference lists a definition's lines with functions expanded.
 func emitReference(d *def.Definition) []emission {
 	listing := d.Text() // the definition's own lines are what is executed
-	if d.Kind == def.KindRowwise {
-		listing = strings.Join(d.Exec.Lines(d), "\n") + "\n"
+	if d.Expression() != nil {
+		listing = strings.Join(d.Exec().Lines(d), "\n") + "\n"
 	}
 	return []emission{{Of: "reference", Listing: listing}}
 }
@@ -366,7 +366,7 @@ func emitReference(d *def.Definition) []emission {
 // of which none is named.
 func (f *explainFlags) emitDerivative(d *def.Definition) (all []emission, err error) {
 	each := [][]string{f.of}
-	if d.Kind == def.KindContraction && len(f.of) == 0 {
+	if d.Product() != nil && len(f.of) == 0 {
 		each = [][]string{{d.Operands[0].Name}, {d.Operands[1].Name}}
 	}
 	for _, of := range each {
@@ -428,7 +428,7 @@ func (f *explainFlags) emitSource(d *def.Definition, of string, t num.DType, acc
 		prelude = lowergpu.Prelude
 	}
 	e := emission{Of: of, DTypes: storedAs(d, dtypes), Listing: sourceNotes[of] + "\n" + prelude + "\n" + kernel.Source.Text}
-	if d.Kind == def.KindRowwise { // other kinds have the kernels for both in one source
+	if d.Expression() != nil { // other kinds have the kernels for both in one source
 		e.Access = access.String()
 	}
 	return []emission{e}, nil

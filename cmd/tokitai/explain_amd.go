@@ -29,7 +29,7 @@ func emitAMD(d *def.Definition, architecture string, t num.DType, access lowergp
 		return nil, err
 	}
 	e := emission{Of: architecture, DTypes: storedAs(d, dtypes), Listing: listing}
-	if d.Kind == def.KindRowwise {
+	if d.Expression() != nil {
 		e.Access = access.String()
 	}
 	return []emission{e}, nil

@@ -94,7 +94,7 @@ type offering struct {
 	list []*engine.Lowering
 }
 
-func (b offering) OnDemand(def.Kind) []*engine.Lowering { return b.list }
+func (b offering) OnDemand(*def.Definition) []*engine.Lowering { return b.list }
 
 type vendorLibrary struct{ engine.Compiler }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	backends "tokitai/backend/all"
+	"tokitai/kernelserver/judge"
 	"tokitai/kernelserver/serve"
 	"tokitai/op/all"
 )
@@ -48,7 +49,8 @@ Exit codes
 			if err := checkDevice(options.Device); err != nil {
 				return err
 			}
-			options.OwnsProcess, options.Build, options.Log = true, thisBuild().String(), warnings(c.ErrOrStderr())
+			build := thisBuild().String()
+			options.OwnsProcess, options.Build, options.Judge, options.Log = true, build, judge.Judge{Version: build}, warnings(c.ErrOrStderr())
 			return untilInterrupted(c.Context(), func() error {
 				if hasFD {
 					return exitOf(serve.FD(fd, options))

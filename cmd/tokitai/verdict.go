@@ -29,7 +29,7 @@ func newVerdictTable(w io.Writer, targets []*verify.Target) *verdictTable {
 	for _, target := range targets {
 		t.width = max(t.width, len(target.ID()))
 		text := target.Promised().String()
-		if profile := target.Lowering.Declares.Profile; profile != "" {
+		if profile := target.Lowering.Promise.Declares.Profile; profile != "" {
 			text += "/" + profile
 		}
 		promises[target.ID()] = text

@@ -47,9 +47,9 @@ func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verif
 	chosen = slices.DeleteFunc(chosen, func(t *verify.Target) bool {
 		switch f.lowering {
 		case "":
-			return slices.Contains(b.OnDemand(t.Definition.Kind), t.Lowering) || t.IsFallback()
+			return slices.Contains(b.OnDemand(t.Definition), t.Lowering) || t.IsFallback()
 		case everyLowering:
-			return slices.Contains(b.OnDemand(t.Definition.Kind), t.Lowering)
+			return slices.Contains(b.OnDemand(t.Definition), t.Lowering)
 		}
 		return t.Lowering.Name != f.lowering && t.ID() != f.lowering
 	})

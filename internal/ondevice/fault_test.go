@@ -17,6 +17,7 @@ import (
 	"tokitai/device"
 	"tokitai/device/gpu"
 	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/sim"
 	"tokitai/engine"
 	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
@@ -34,9 +35,7 @@ func program(kind, name, text string) compile.Source {
 	s := compile.Source{Name: name, Headers: []compile.Header{{Name: "prelude.h", Text: lowergpu.Prelude}}}
 	if kind == "sim" {
 		s.Text = "#include \"sim.cc\"\n"
-		for _, f := range append(lowergpu.SimUnits, lowergpu.SimHeaders...) {
-			s.Headers = append(s.Headers, compile.Header(f))
-		}
+		s.Headers = slices.Concat(s.Headers, sim.Units, sim.Headers)
 	}
 	s.Text += fmt.Sprintf("#include \"prelude.h\"\n#line 1 %q\n%s", name, text)
 	return s

@@ -246,7 +246,7 @@ func (c *call) outputs(tensors []*tensor.Tensor) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.d.Kind != def.KindGather { // which copies every NaN as it is
+		if !c.d.Copies() { // which copies every NaN as it is
 			canonical(x.DType(), raw)
 		}
 		list = append(list, raw...)

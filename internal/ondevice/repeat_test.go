@@ -130,7 +130,7 @@ func modelOn(q *engine.Queue, s shipped) (def.Model, error) {
 	if err != nil {
 		return def.Model{}, err
 	}
-	return chosen.ModelOf(q.Device().Describe().Architecture, s.d, s.formats, func(string) int { return 1 }), nil
+	return chosen.Promise.AccumOf(q.Device().Describe().Architecture, s.d, s.formats, func(string) int { return 1 }), nil
 }
 
 // keepBusy runs kernels on a queue of its own until it is told to stop.

@@ -156,7 +156,7 @@ func (s *server) enter(d *def.Definition) (*entry, error) {
 	if c.defined == maxDefined {
 		return nil, badText(fmt.Sprintf("is one more than %d", maxDefined), "fewer, or another process")
 	}
-	if err := s.memory.take(forState, int64(len(d.Text()))+nodeBytes*int64(len(d.Math.Nodes)+len(d.Exec.Nodes))); err != nil {
+	if err := s.memory.take(forState, int64(len(d.Text()))+nodeBytes*int64(len(d.Math().Nodes)+len(d.Exec().Nodes))); err != nil {
 		return nil, err
 	}
 	e := &entry{Definition: d, operation: op.Of(d, "")}

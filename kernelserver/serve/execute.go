@@ -160,9 +160,13 @@ func (s *server) respond(r *request) (result reply, err error) {
 	case protocol.KindDefine:
 		return reply{}, s.define(r.body)
 	case protocol.KindJudge:
-		return s.judge(ctx, r.body)
+		if s.Judge != nil {
+			return s.judge(ctx, r.body)
+		}
 	case protocol.KindTruth:
-		return s.truth(ctx, r.body)
+		if s.Judge != nil {
+			return s.truth(ctx, r.body)
+		}
 	}
 	return reply{}, fmt.Errorf("%v: %w", r.header.Kind, protocol.ErrUnsupported)
 }

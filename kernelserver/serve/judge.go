@@ -2,25 +2,29 @@ package serve
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 
 	"tokitai/backend/cpu"
-	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
-	"tokitai/evidence"
-	"tokitai/foreign"
 	"tokitai/kernelserver/protocol"
-	"tokitai/num"
+	"tokitai/op"
 	"tokitai/tensor"
-	"tokitai/truth"
-	"tokitai/verify"
 )
 
-// Judges work in the memory of the host, whatever the server's device is: they interpret the
-// definition.
+// Judge answers questions about calls that no kernel of the server runs. It works in the memory of the
+// host, whatever the server's device is: it interprets the definition.
+type Judge interface {
+	// Report returns a report, as JSON, on outputs that some kernel gave for a call of a definition of
+	// o, by name. The tensors of the call are the operands before it.
+	Report(ctx context.Context, o *op.Operation, call *engine.Record, outputs engine.Args, m *protocol.Judge) ([]byte, error)
+
+	// Enclose appends, for each of the given operands of a call, the lower ends of the enclosures of its
+	// elements' exact values to b, as f64, and then the upper ones. Both are NaN where nothing is
+	// enclosed.
+	Enclose(ctx context.Context, call *engine.Record, operands []int, b []byte) ([]byte, error)
+}
 
 // judgingBytes is the memory that judging takes for a byte of the operands, about: copies, the
 // reference's outputs and enclosures.
@@ -38,39 +42,15 @@ func (s *server) judge(ctx context.Context, body []byte) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	terms, err := verify.ParseTerms(m.Promise, m.Profile, m.Declaration)
-	if err != nil {
-		return reply{}, refusedTerms(st, err)
-	}
-	for _, name := range m.Waived {
-		if _, err := st.operation.ClauseOf(name); err != nil {
-			return reply{}, refusedTerms(st, err)
-		}
-	}
 	outputs, err := st.outputs(m.Outputs)
 	if err != nil {
 		return reply{}, err
 	}
-	kernel, err := foreign.Given(outputs, foreign.Options{Definition: st.Definition})
+	report, err := s.Judge.Report(ctx, st.operation, st.record(ctx), outputs, &m)
 	if err != nil {
 		return reply{}, err
 	}
-	lowering, err := terms.Hold(&verify.Target{Operation: st.operation, Definition: st.Definition, Lowering: kernel.Lowering})
-	if err != nil {
-		return reply{}, refusedTerms(st, err)
-	}
-	report := &verify.CallReport{Tool: "tokitai", Version: s.Build, Op: st.operation.Name, Operation: st.operation, Waive: m.Waived, IsGiven: true}
-	if err := st.observe(ctx, lowering, report); err != nil {
-		return reply{}, err
-	}
-	if report.Verdict() == evidence.Interrupted {
-		return reply{}, &protocol.Failure{Code: protocol.CodeCanceled, Message: "canceled before the outputs were compared"}
-	}
-	text, err := report.Reports()[0].JSON()
-	if err != nil {
-		return reply{}, err
-	}
-	return s.answerWith(text)
+	return s.answerWith(report)
 }
 
 // truth answers a TRUTH with the ends of enclosures.
@@ -92,63 +72,22 @@ func (s *server) truth(ctx context.Context, body []byte) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	ends := make([]byte, 0, bytes)
-	enclose := engine.KernelFunc(func(l *engine.Launch) error {
-		exact, err := truth.Enclose(st.Definition, l.Arrays(), truth.Options{Params: l.Params, Mode: truth.Exact, Context: ctx})
-		if err != nil {
-			return err
+	var written []int
+	for k := range st.call.Operands {
+		if st.call.Operands[k].Tensor.Carried&protocol.WithReply != 0 {
+			written = append(written, st.slots[k])
 		}
-		for k := range st.call.Operands {
-			if st.call.Operands[k].Tensor.Carried&protocol.WithReply != 0 {
-				slot := st.slots[k]
-				ends = appendEnds(ends, exact, slot, &l.Operands[slot].Array)
-			}
-		}
-		return nil
-	})
-	lowering := &engine.Lowering{Name: "check.truth", Device: cpu.Kind, Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
-		return enclose, nil
-	}}
-	p, err := st.prepare(ctx, lowering)
-	if err != nil {
-		return reply{}, err
 	}
-	if err := p.Launch(); err != nil {
+	ends, err := s.Judge.Enclose(ctx, st.record(ctx), written, make([]byte, 0, bytes))
+	if err != nil {
 		return reply{}, err
 	}
 	return s.answerWith(ends)
 }
 
-// appendEnds adds the lower ends of an output's enclosures, and then the upper ones. Both are NaN
-// where nothing is enclosed.
-func appendEnds(b []byte, exact *truth.Result, operand int, a *num.Array) []byte {
-	for _, isUpper := range []bool{false, true} {
-		for r := range a.Rows {
-			for c := range a.Cols {
-				lo, hi := endsAt(exact, operand, a, r, c)
-				if isUpper {
-					lo = hi
-				}
-				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(lo))
-			}
-		}
-	}
-	return b
-}
-
-func endsAt(exact *truth.Result, operand int, a *num.Array, r, c int) (lo, hi float64) {
-	if a.DType == num.I32 {
-		values := exact.Ints(operand, r, c)
-		if len(values) == 0 {
-			return math.NaN(), math.NaN()
-		}
-		return float64(values[0]), float64(values[len(values)-1]) // ascending
-	}
-	x := exact.At(operand, r, c)
-	if !x.Known() {
-		return math.NaN(), math.NaN()
-	}
-	return x.Endpoints()
+// record returns the call as judges take it.
+func (st *step) record(ctx context.Context) *engine.Record {
+	return &engine.Record{Queue: cpu.Queue().WithContext(ctx), Definition: st.Definition, Tensors: st.tensors, Params: st.params}
 }
 
 // answerWith returns data as the rest of a reply.
@@ -157,11 +96,6 @@ func (s *server) answerWith(data []byte) (reply, error) {
 		return reply{}, err
 	}
 	return reply{data: data, reserved: int64(len(data))}, nil
-}
-
-// refusedTerms returns the error for what a kernel cannot be held to.
-func refusedTerms(st *step, err error) error {
-	return &protocol.Failure{Code: protocol.CodeBadArgument, Message: fmt.Sprintf("%s: %v", st.Name, err), Details: []protocol.Detail{{Name: "op", Value: st.Name}}}
 }
 
 // question resolves a call whose operands are all in the frame, and places them in the memory of
@@ -232,27 +166,4 @@ func (st *step) outputs(data []byte) (engine.Args, error) {
 		args[o.Name] = t
 	}
 	return args, nil
-}
-
-// prepare compiles a kernel for the call, outside of the engine's plans.
-func (st *step) prepare(ctx context.Context, l *engine.Lowering) (*engine.Prepared, error) {
-	trial, err := engine.NewTrial(cpu.Queue().WithContext(ctx), st.Definition, l)
-	if err != nil {
-		return nil, err
-	}
-	return trial.Prepare(st.tensors, st.params)
-}
-
-// observe runs a kernel between the two halves of an observer.
-func (st *step) observe(ctx context.Context, l *engine.Lowering, o engine.Observer) error {
-	p, err := st.prepare(ctx, l)
-	if err != nil {
-		return err
-	}
-	record := &engine.Record{Queue: cpu.Queue().WithContext(ctx), Definition: st.Definition, Lowering: l, Tensors: st.tensors, Params: st.params}
-	if err := o.Before(record); err != nil {
-		return err
-	}
-	o.After(record, p.Launch())
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tokitai/evidence"
+	"tokitai/kernelserver/judge"
 	"tokitai/kernelserver/protocol"
 	"tokitai/num"
 )
@@ -49,7 +50,7 @@ func (c *client) judge(m protocol.Judge) *evidence.Report {
 
 // TestJudge: outputs in a request are held to a promise, and the answer is a report.
 func TestJudge(t *testing.T) {
-	c := connect(t, Options{})
+	c := connect(t, Options{Judge: judge.Judge{Version: "test"}})
 	before := c.stats().HeldBytes
 	good := c.judge(protocol.Judge{Question: softmaxQuestion(), Outputs: answer})
 	if good.Verdict != evidence.Accepted || good.Promise != "stable" || good.Lowering != "softmax.forward/check.given" || good.Elements != 3 || good.Level != "call" {
@@ -75,7 +76,7 @@ func TestJudge(t *testing.T) {
 
 // TestJudgeBeforeAndAfter: an operand that is read and written is given twice, before and after.
 func TestJudgeBeforeAndAfter(t *testing.T) {
-	c := connect(t, Options{})
+	c := connect(t, Options{Judge: judge.Judge{Version: "test"}})
 	operand := func(name string, carried uint8, shape ...int) protocol.Operand {
 		return protocol.Operand{Name: name, Tensor: protocol.Tensor{DType: num.F32, Carried: carried, Shape: shape}}
 	}
@@ -109,7 +110,7 @@ func (c *client) params(definition string) []string {
 
 // TestTruth: the reply has the lower ends of all enclosures of an output, then the upper ones.
 func TestTruth(t *testing.T) {
-	c := connect(t, Options{})
+	c := connect(t, Options{Judge: judge.Judge{Version: "test"}})
 	q := softmaxQuestion()
 	ends := c.must(protocol.KindTruth, q.Append(nil))
 	if len(ends) != 2*3*8 {
@@ -131,7 +132,7 @@ func TestTruth(t *testing.T) {
 
 // TestJudgeOfOwnDefinition: what DEFINE has sent can be asked about.
 func TestJudgeOfOwnDefinition(t *testing.T) {
-	c := connect(t, Options{})
+	c := connect(t, Options{Judge: judge.Judge{Version: "test"}})
 	m := c.define(rmsnorm.Text())
 	calls, data, err := protocol.ParseCalls(normCall(m.Identity))
 	if err != nil {
@@ -152,7 +153,7 @@ func TestJudgeOfOwnDefinition(t *testing.T) {
 
 // TestJudgeRefuses: wrong questions are refused, and the server goes on.
 func TestJudgeRefuses(t *testing.T) {
-	c := connect(t, Options{})
+	c := connect(t, Options{Judge: judge.Judge{Version: "test"}})
 	for _, bad := range []struct {
 		what   string
 		change func(*protocol.Judge)
@@ -195,4 +196,13 @@ func TestJudgeRefuses(t *testing.T) {
 	if r := c.judge(protocol.Judge{Question: softmaxQuestion(), Outputs: answer}); r.Verdict != evidence.Accepted {
 		t.Errorf("afterwards: got %s", r.Verdict)
 	}
+}
+
+// TestNoJudge: a server without a judge refuses its requests as kinds that it does not know.
+func TestNoJudge(t *testing.T) {
+	c := connect(t, Options{})
+	q := softmaxQuestion()
+	m := protocol.Judge{Question: q, Outputs: answer}
+	c.refused(protocol.CodeUnsupported, protocol.KindJudge, m.Append(nil))
+	c.refused(protocol.CodeUnsupported, protocol.KindTruth, q.Append(nil))
 }

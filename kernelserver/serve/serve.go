@@ -53,6 +53,9 @@ type Options struct {
 	// Open opens a device by name; nil is cpu.Open.
 	Open func(name string) (engine.Device, error)
 
+	// Judge answers JUDGE and TRUTH; nil refuses them as unsupported.
+	Judge Judge
+
 	MaxFrame    int64        // the longest body that is accepted, in bytes; 0 is DefaultMaxFrame
 	MemoryLimit int64        // of tensors, frames and arenas together; 0 is three quarters of the machine's memory
 	Build       string       // what the program is, for the client; "" is what the build recorded

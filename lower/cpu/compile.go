@@ -137,7 +137,7 @@ type compiler struct {
 }
 
 // compileRowwise turns the plan of a definition into instructions.
-func compileRowwise(d *def.Definition, dtypes []num.DType, class Class) *rowwise {
+func compileRowwise(d *def.Definition, dtypes []num.DType, class Class) (Program, error) {
 	plan := lower.NewProgram(d, dtypes, lower.Whole(d), costs{keepsRows: class == Short})
 	p := &rowwise{d: d, dtypes: plan.DTypes, flat: d.IsFlat()}
 	c := &compiler{p: p, at: map[*def.Node]slot{}}
@@ -155,7 +155,7 @@ func compileRowwise(d *def.Definition, dtypes []num.DType, class Class) *rowwise
 	p.lateScalars = c.singles(&plan.Late.Scalars)
 	p.rowOutputs = plan.End.With(lower.Store)
 	p.scalarOutputs = plan.Late.Scalars.With(lower.Store)
-	return p
+	return p, nil
 }
 
 // singles translates a block of single values.

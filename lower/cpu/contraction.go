@@ -34,6 +34,14 @@ type contraction struct {
 	tiling Tiling[tileWorker]
 }
 
+// compileContraction lowers a contraction, in binary32 or in a ring.
+func compileContraction(d *def.Definition, _ []num.DType, _ Class) (Program, error) {
+	if d.Ring().IsExact() {
+		return newRing(d, false)
+	}
+	return newContraction(d), nil
+}
+
 func newContraction(d *def.Definition) *contraction {
 	p := &contraction{d: d}
 	p.tiling = Tiling[tileWorker]{Rows: tileRows, Cols: tileCols, New: newTileWorker, Do: p.do}
@@ -72,7 +80,7 @@ func (p *contraction) Bind(c *lower.Call, workers int) Job { return p.tiling.Bin
 // do computes one tile of the result.
 func (p *contraction) do(w *tileWorker, tiles *lower.Tiles, t *lower.Tile) {
 	clear(w.acc[:])
-	if p.d.Accumulate {
+	if p.d.Accumulates() {
 		for r := range t.Rows {
 			line := w.line[:t.Cols]
 			Load(line, &t.Result, t.Row+r, t.Col)
@@ -83,8 +91,8 @@ func (p *contraction) do(w *tileWorker, tiles *lower.Tiles, t *lower.Tile) {
 	}
 	for k := t.K; k < t.End; k += tileDepth {
 		depth := min(tileDepth, t.End-k)
-		w.packLeft(&t.Left, p.d.TransposeLeft, t.Row, t.Rows, k, depth)
-		w.packRight(&t.Right, p.d.TransposeRight, t.Col, t.Cols, k, depth)
+		w.packLeft(&t.Left, p.d.Product().TransposeLeft, t.Row, t.Rows, k, depth)
+		w.packRight(&t.Right, p.d.Product().TransposeRight, t.Col, t.Cols, k, depth)
 		w.multiply(t.Rows, t.Cols, depth, t.Left.DType)
 	}
 	for r := range t.Rows {

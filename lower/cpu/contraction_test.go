@@ -240,7 +240,7 @@ func TestContractionKnownAnswers(t *testing.T) {
 		{"f16 subnormals", num.F16, []float64{0x1p-24, 0x1p-24}, []float64{0x1p-24, 0x1p-24}, 0, math.Float32bits(0x1p-47)},
 	} {
 		for _, d := range products(t) {
-			if !d.Accumulate {
+			if !d.Accumulates() {
 				continue
 			}
 			dtypes := []num.DType{test.dtype, test.dtype, num.F32}
@@ -249,14 +249,14 @@ func TestContractionKnownAnswers(t *testing.T) {
 			for k := range test.a {
 				for m := range 3 {
 					r, col := m, k
-					if d.TransposeLeft {
+					if d.Product().TransposeLeft {
 						r, col = k, m
 					}
 					c.Operands[0].Set(r, col, float32(test.a[k]))
 				}
 				for n := range 5 {
 					r, col := k, n
-					if d.TransposeRight {
+					if d.Product().TransposeRight {
 						r, col = n, k
 					}
 					c.Operands[1].Set(r, col, float32(test.b[k]))

@@ -44,26 +44,46 @@ const longRow = 1 << 16
 
 // ClassOf returns the class of a definition on rows of cols columns.
 func ClassOf(d *def.Definition, cols int) Class {
-	if d.Kind == def.KindRowwise && cols > longRow && !d.IsFlat() {
+	if d.Expression() != nil && cols > longRow && !d.IsFlat() {
 		return Long
 	}
 	return Short
 }
 
+// lowering makes the programs of one form of definition.
+type lowering struct {
+	name    string
+	compile func(d *def.Definition, dtypes []num.DType, class Class) (Program, error)
+}
+
+// loweringOf returns the lowering of a form, or nil.
+func loweringOf(f def.Form) *lowering {
+	switch f.(type) {
+	case *def.Expression:
+		return &lowering{"rowwise", compileRowwise}
+	case *def.Product:
+		return &lowering{"packed", compileContraction}
+	case *def.Lookup:
+		return &lowering{"gather", compileGather}
+	case *def.Scatter:
+		return &lowering{"scatter", compileScatter}
+	}
+	return nil
+}
+
+// NameOf returns the name of the programs of a form, or "" if there are none.
+func NameOf(f def.Form) string {
+	if l := loweringOf(f); l != nil {
+		return l.name
+	}
+	return ""
+}
+
 // Compile lowers a definition for operands stored in the given formats.
 func Compile(d *def.Definition, dtypes []num.DType, class Class) (Program, error) {
-	switch d.Kind {
-	case def.KindRowwise:
-		return compileRowwise(d, dtypes, class), nil
-	case def.KindContraction:
-		if d.Ring.IsExact() {
-			return newRing(d, false)
-		}
-		return newContraction(d), nil
-	case def.KindGather:
-		return newGather(d), nil
-	case def.KindScatterAdd:
-		return newScatter(d), nil
+	l := loweringOf(d.Form)
+	if l == nil {
+		return nil, fmt.Errorf("%s: the CPU has no program for a %s", d.Name, d.Form)
 	}
-	return nil, fmt.Errorf("%s: no lowering for kind %s", d.Name, d.Kind)
+	return l.compile(d, dtypes, class)
 }

@@ -30,7 +30,7 @@ type ring struct {
 }
 
 func newRing(d *def.Definition, byValuation bool) (*ring, error) {
-	q, err := zpk.Power(d.Ring.P, d.Ring.K)
+	q, err := zpk.Power(d.Ring().P, d.Ring().K)
 	p := &ring{d: d, q: q, byValuation: byValuation}
 	p.tiling = Tiling[ringWorker]{Rows: ringRows, Cols: ringCols, New: func(*lower.Call) *ringWorker { return &ringWorker{} }, Do: p.do}
 	return p, err
@@ -39,14 +39,14 @@ func newRing(d *def.Definition, byValuation bool) (*ring, error) {
 // CompileByValuation lowers a contraction of i64 in Z/p^k to a program that skips products of
 // factors whose valuations add up to k or more: they are 0.
 func CompileByValuation(d *def.Definition, dtypes []num.DType) (Program, error) {
-	if dtypes[0] != num.I64 || !d.Ring.IsExact() {
+	if dtypes[0] != num.I64 || !d.Ring().IsExact() {
 		return nil, fmt.Errorf("%s: factors in %s, want i64 in Z/p^k", d.Name, dtypes[0])
 	}
 	return newRing(d, true)
 }
 
 func (p *ring) String() string {
-	text := fmt.Sprintf("contraction %s in %s: tiles of %d×%d, blocks of %d", p.d.Name, p.d.Ring, ringRows, ringCols, ringDepth)
+	text := fmt.Sprintf("contraction %s in %s: tiles of %d×%d, blocks of %d", p.d.Name, p.d.Ring(), ringRows, ringCols, ringDepth)
 	if p.byValuation {
 		text += ", products that are 0 by their valuations skipped"
 	}
@@ -103,8 +103,8 @@ func (p *ring) doNarrow(w *ringWorker, tiles *lower.Tiles, t *lower.Tile) {
 	clear(z.sums[:])
 	for k := t.K; k < t.End; k += ringDepth {
 		depth := min(ringDepth, t.End-k)
-		unpackBytes(z.left[:], &t.Left, !d.TransposeLeft, t.Row, t.Rows, k, depth)
-		unpackBytes(z.right[:], &t.Right, d.TransposeRight, t.Col, t.Cols, k, depth)
+		unpackBytes(z.left[:], &t.Left, !d.Product().TransposeLeft, t.Row, t.Rows, k, depth)
+		unpackBytes(z.right[:], &t.Right, d.Product().TransposeRight, t.Col, t.Cols, k, depth)
 		for r := range t.Rows {
 			for c := range t.Cols {
 				z.sums[r*ringCols+c] += dotBytes(z.left[r*ringDepth:][:depth], z.right[c*ringDepth:][:depth])
@@ -163,14 +163,14 @@ func (p *ring) doWide(w *ringWorker, t *lower.Tile) {
 	clear(z.sums[:])
 	for k := t.K; k < t.End; k += ringDepth {
 		depth := min(ringDepth, t.End-k)
-		p.unpackResidues(z.left[:], z.leftOrder[:], &t.Left, !d.TransposeLeft, t.Row, t.Rows, k, depth)
-		p.unpackResidues(z.right[:], z.rightOrder[:], &t.Right, d.TransposeRight, t.Col, t.Cols, k, depth)
+		p.unpackResidues(z.left[:], z.leftOrder[:], &t.Left, !d.Product().TransposeLeft, t.Row, t.Rows, k, depth)
+		p.unpackResidues(z.right[:], z.rightOrder[:], &t.Right, d.Product().TransposeRight, t.Col, t.Cols, k, depth)
 		for r := range t.Rows {
 			for c := range t.Cols {
 				x, y := z.left[r*ringDepth:][:depth], z.right[c*ringDepth:][:depth]
 				sum := &z.sums[r*ringCols+c]
 				if p.byValuation {
-					addResiduesByValuation(sum, x, y, z.leftOrder[r*ringDepth:][:depth], z.rightOrder[c*ringDepth:][:depth], uint8(d.Ring.K))
+					addResiduesByValuation(sum, x, y, z.leftOrder[r*ringDepth:][:depth], z.rightOrder[c*ringDepth:][:depth], uint8(d.Ring().K))
 				} else {
 					addResidues(sum, x, y)
 				}
@@ -189,7 +189,7 @@ func (p *ring) unpackResidues(to []uint64, orders []uint8, a *num.Array, areRows
 	unpack(a, areRows, first, n, k, depth, func(at int, v int64) {
 		to[at] = residue(v, p.q)
 		if p.byValuation {
-			orders[at] = valuation(to[at], p.d.Ring)
+			orders[at] = valuation(to[at], p.d.Ring())
 		}
 	})
 }

@@ -114,7 +114,7 @@ func (j *rowJob) prepare(workers int) {
 		}
 	}
 
-	j.single = grow(j.single, len(p.d.Exec.Nodes))
+	j.single = grow(j.single, len(p.d.Exec().Nodes))
 	j.columnar = growAll(j.columnar, len(p.slots))
 	for s, plan := range p.slots {
 		if plan.memory == perColumn {
@@ -163,8 +163,8 @@ func (j *rowJob) prepareWorker(w *worker) {
 			w.memory[s] = grow(w.memory[s], j.cols)
 		}
 	}
-	w.single = grow(w.single, len(p.d.Exec.Nodes))
-	w.best = grow(w.best, len(p.d.Exec.Nodes))
+	w.single = grow(w.single, len(p.d.Exec().Nodes))
+	w.best = grow(w.best, len(p.d.Exec().Nodes))
 	w.lanes = growAll(w.lanes, p.rowSums)
 	for i := range w.lanes {
 		w.lanes[i] = grow(w.lanes[i], num.RowLanes(j.cols))

@@ -17,7 +17,9 @@ type gather struct {
 	jobs sync.Pool
 }
 
-func newGather(d *def.Definition) *gather { return &gather{d: d} }
+func compileGather(d *def.Definition, _ []num.DType, _ Class) (Program, error) {
+	return &gather{d: d}, nil
+}
 
 func (p *gather) String() string { return fmt.Sprintf("gather %s: a copy a row\n", p.d.Name) }
 
@@ -74,7 +76,9 @@ type scatter struct {
 	jobs sync.Pool
 }
 
-func newScatter(d *def.Definition) *scatter { return &scatter{d: d} }
+func compileScatter(d *def.Definition, _ []num.DType, _ Class) (Program, error) {
+	return &scatter{d: d}, nil
+}
 
 func (p *scatter) String() string {
 	return fmt.Sprintf("scatter-add %s: queries sorted by index, rows summed in blocks of %d columns\n", p.d.Name, chunk)
@@ -170,7 +174,7 @@ func (j *scatterJob) Do(worker, item int) {
 	for end := min(v+scatterRows, j.result.Rows); v < end; v++ {
 		queries := j.queries[j.first[v]:j.first[v+1]]
 		switch {
-		case len(queries) == 0 && j.p.d.Accumulate:
+		case len(queries) == 0 && j.p.d.Accumulates():
 			// nothing is added: the row keeps its bits
 		case len(queries) == 0:
 			clear(w.total[:n])
@@ -187,7 +191,7 @@ func (j *scatterJob) Do(worker, item int) {
 func (j *scatterJob) chunked(w *scatterWorker, v, col, n int, queries []int) {
 	line, sum, total := w.line[:n], w.sum[:n], w.total[:n]
 	clear(total)
-	if j.p.d.Accumulate {
+	if j.p.d.Accumulates() {
 		Load(total, &j.result, v, col)
 	}
 	for len(queries) > 0 {
@@ -234,7 +238,7 @@ func (j *scatterJob) exact(w *scatterWorker, v, col, n int, queries []int) {
 
 // roundUnits stores a sum with one rounding, and reports whether it could.
 func (j *scatterJob) roundUnits(v, c int, units int64) bool {
-	if !j.p.d.Accumulate {
+	if !j.p.d.Accumulates() {
 		if j.result.DType == num.F32 {
 			j.result.Set(v, c, float32(units)*0x1p-24)
 		} else {
@@ -279,7 +283,7 @@ func (j *scatterJob) exactSlow(v, c int, queries []int) {
 		}
 		sum.Add(sum, new(big.Float).SetFloat64(float64(x)))
 	}
-	if j.p.d.Accumulate {
+	if j.p.d.Accumulates() {
 		addTerm(j.result.At(v, c))
 	}
 	for _, q := range queries {

@@ -157,7 +157,7 @@ func TestScatterF16KnownAnswers(t *testing.T) {
 			t.Errorf("%s: got 0x%x, want 0x%x", test.name, bits, test.want)
 		}
 		rest := uint32(0)
-		if d.Accumulate {
+		if d.Accumulates() {
 			rest = untouched
 		}
 		if bits := got.Operands[2].Bits(0, 0); bits != rest {

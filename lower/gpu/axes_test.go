@@ -54,8 +54,8 @@ func contiguous(g *gen.Generator, d *def.Definition, dtypes []num.DType, sizes m
 	for i := range d.Operands {
 		o := &d.Operands[i]
 		a := o.NewArray(dtypes[i], sizes)
-		if o.Name == d.Offsets {
-			for j, v := range []int{0, 3, 3, sizes[d.Grouped]} {
+		if o.IsOffsets {
+			for j, v := range []int{0, 3, 3, sizes[d.Groups().Of]} {
 				a.SetBits(j, 0, uint32(v))
 			}
 		} else {

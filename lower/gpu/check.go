@@ -43,7 +43,7 @@ func indexOperands(d *def.Definition) int {
 // and name_is_refused, by which the other kernels read its result.
 func checkSource(d *def.Definition, name string) string {
 	isAllowed := "(v >= 0 && v < p.bound) || (p.has_except && v == p.except)"
-	if d.Offsets != "" { // they ascend from 0 to the bound
+	if d.Groups().Offsets != "" { // they ascend from 0 to the bound
 		isAllowed = "(i == 0 ? v == 0 : v >= p.index[(i - 1) * p.stride]) && (i < p.count - 1 || v == p.bound)"
 	}
 	return named(checkText, "PREFIX", name, "INDEX_OPERANDS", strconv.Itoa(indexOperands(d)), "IS_ALLOWED", isAllowed)

@@ -66,8 +66,8 @@ func truth(b bool) string {
 // width is the number in the names of the prelude's groups.
 func width(d num.DType) int { return 8 * d.Size() }
 
-func compileContraction(d *def.Definition, dtypes []num.DType, name string) *Kernel {
-	if d.Ring.IsExact() {
+func compileContraction(d *def.Definition, dtypes []num.DType, _ Variant, name string) *Kernel {
+	if d.Ring().IsExact() {
 		return compileRing(d, dtypes, name)
 	}
 	entries := []string{name + "_large", name + "_small"}
@@ -89,9 +89,9 @@ func (k *contraction) head(b *strings.Builder, dtypes []num.DType, name string, 
 		macros(b, "LOAD_OUTPUT(AT)", fmt.Sprintf("load_%s(AT)", out), "STORE_OUTPUT(AT, X)", fmt.Sprintf("store_%s(AT, X)", out))
 	}
 	macros(b,
-		"TRANSPOSE_LEFT", truth(k.d.TransposeLeft),
-		"TRANSPOSE_RIGHT", truth(k.d.TransposeRight),
-		"ACCUMULATE", truth(k.d.Accumulate),
+		"TRANSPOSE_LEFT", truth(k.d.Product().TransposeLeft),
+		"TRANSPOSE_RIGHT", truth(k.d.Product().TransposeRight),
+		"ACCUMULATE", truth(k.d.Accumulates()),
 		"HAS_AXES", number(k.d.HasAxes()),
 		"GROUPED", fmt.Sprint(int(k.grouping)),
 		"SCALED", number(k.d.HasScales()),
@@ -167,9 +167,9 @@ func (k *contraction) launch(p *Plan, c *lower.Call, g grid, entry, threads, sha
 // isVector reports whether every row that a tile reads of a factor begins at a multiple of 16
 // bytes. Groups that begin at any column of an operand begin at any address.
 func (k *contraction) isVector(c *lower.Call, factor int) bool {
-	isMoved := k.grouping == lower.GroupedRows && factor == 0 && k.d.TransposeLeft
+	isMoved := k.grouping == lower.GroupedRows && factor == 0 && k.d.Product().TransposeLeft
 	if k.grouping == lower.GroupedSums {
-		isMoved = factor == 0 && !k.d.TransposeLeft || factor == 1 && k.d.TransposeRight
+		isMoved = factor == 0 && !k.d.Product().TransposeLeft || factor == 1 && k.d.Product().TransposeRight
 	}
 	return !isMoved && isVector(&c.Operands[factor])
 }
@@ -200,7 +200,7 @@ func (k *contraction) params(p *Plan, c *lower.Call, g grid) {
 func (k *contraction) scales(p *Plan, c *lower.Call) {
 	var pointers [2]uint64
 	var strides [2]int
-	for n, name := range [...]string{k.d.RowScale, k.d.ColScale} {
+	for n, name := range [...]string{k.d.Scales().Row, k.d.Scales().Col} {
 		if i := k.d.Operand(name); i >= 0 {
 			pointers[n], strides[n] = c.Operands[i].Pointer, c.Operands[i].Stride
 		}

@@ -37,7 +37,7 @@ func (p *tables) compile(t testing.TB, d *def.Definition, dtypes []num.DType) *g
 	name := fmt.Sprintf("%s_%d", strings.ReplaceAll(d.Name, ".", "_"), p.kernels)
 	var k *gpu.Kernel
 	if p.model == def.FMAChain {
-		k = gpu.CompileTable(d, dtypes, name)
+		k = gpu.CompileNamed(d, dtypes, gpu.Element, name)
 	} else {
 		k = gpu.CompileMMANamed(d, dtypes, p.variant, name)
 	}
@@ -153,17 +153,17 @@ func filled(g *gen.Generator, d num.DType, rows, cols int, value func(*gen.Gener
 // gemmOperands fills the operands of a product of m×n, summed over k.
 func gemmOperands(g *gen.Generator, d *def.Definition, dtypes []num.DType, m, n, k int, value func(*gen.Generator) float32) []num.Array {
 	left, right := [2]int{m, k}, [2]int{k, n}
-	if d.TransposeLeft {
+	if d.Product().TransposeLeft {
 		left = [2]int{k, m}
 	}
-	if d.TransposeRight {
+	if d.Product().TransposeRight {
 		right = [2]int{n, k}
 	}
 	operands := []num.Array{filled(g, dtypes[0], left[0], left[1], value), filled(g, dtypes[1], right[0], right[1], value), filled(g, dtypes[2], m, n, value)}
-	if d.RowScale != "" {
+	if d.Scales().Row != "" {
 		operands = append(operands, filled(g, num.F32, m, 1, value))
 	}
-	if d.ColScale != "" {
+	if d.Scales().Col != "" {
 		operands = append(operands, filled(g, num.F32, n, 1, value))
 	}
 	return operands

@@ -6,21 +6,10 @@ import (
 	"tokitai/num"
 )
 
-// CompileNamed compiles a rowwise definition whose entries begin with a name of the
-// test's choice, so that many fit into one program.
+// CompileNamed compiles a definition whose entries begin with a name of the test's choice,
+// so that many fit into one program.
 func CompileNamed(d *def.Definition, dtypes []num.DType, v Variant, base string) *Kernel {
-	return compileRowwise(d, dtypes, v, base)
-}
-
-// CompileTable does so for the other kinds of definition.
-func CompileTable(d *def.Definition, dtypes []num.DType, base string) *Kernel {
-	switch d.Kind {
-	case def.KindContraction:
-		return compileContraction(d, dtypes, base)
-	case def.KindGather:
-		return compileGather(d, dtypes, base)
-	}
-	return compileScatter(d, dtypes, base)
+	return loweringOf(d.Form).compile(d, dtypes, v, base)
 }
 
 // CompileMMANamed compiles a contraction to mma.sync.

@@ -25,7 +25,7 @@ const (
 	gatherCheck
 )
 
-func compileGather(d *def.Definition, dtypes []num.DType, name string) *Kernel {
+func compileGather(d *def.Definition, dtypes []num.DType, _ Variant, name string) *Kernel {
 	entries := []string{name + "_vector", name + "_element", name + "_check"}
 	var b strings.Builder
 	heading(&b, d, dtypes)

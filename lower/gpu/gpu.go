@@ -14,8 +14,8 @@
 // definition in one launch. Contractions, gathers and
 // scatter-adds are written by hand, in kernels.
 //
-// prelude.h comes before every kernel; tensorcore.h has the matrix instructions; sim.h,
-// sim_tensorcore.h and runtime run kernels without a GPU.
+// prelude.h comes before every kernel; tensorcore.h has the matrix instructions.
+// device/gpu/sim runs kernels without a GPU.
 //
 // The package knows neither devices nor compilers: sources are text, addresses are
 // numbers, and a launch plan is a pure function. Start at [Compile] and
@@ -96,17 +96,40 @@ func Compile(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel, error) 
 	if len(dtypes) != len(d.Operands) {
 		return nil, fmt.Errorf("%s: got %d formats, want %d", d.Name, len(dtypes), len(d.Operands))
 	}
-	switch d.Kind {
-	case def.KindRowwise:
-		return compileRowwise(d, dtypes, v, identifier(d.Name)), nil
-	case def.KindContraction:
-		return compileContraction(d, dtypes, identifier(d.Name)), nil
-	case def.KindGather:
-		return compileGather(d, dtypes, identifier(d.Name)), nil
-	case def.KindScatterAdd:
-		return compileScatter(d, dtypes, identifier(d.Name)), nil
+	l := loweringOf(d.Form)
+	if l == nil {
+		return nil, fmt.Errorf("%s: GPUs have no kernel for a %s", d.Name, d.Form)
 	}
-	return nil, fmt.Errorf("%s: no lowering for kind %s", d.Name, d.Kind)
+	return l.compile(d, dtypes, v, identifier(d.Name)), nil
+}
+
+// lowering makes the kernels of one form of definition.
+type lowering struct {
+	name    string
+	compile func(d *def.Definition, dtypes []num.DType, v Variant, name string) *Kernel
+}
+
+// loweringOf returns the lowering of a form, or nil.
+func loweringOf(f def.Form) *lowering {
+	switch f.(type) {
+	case *def.Expression:
+		return &lowering{"rowwise", compileRowwise}
+	case *def.Product:
+		return &lowering{"fma", compileContraction}
+	case *def.Lookup:
+		return &lowering{"gather", compileGather}
+	case *def.Scatter:
+		return &lowering{"scatter", compileScatter}
+	}
+	return nil
+}
+
+// NameOf returns the name of the kernels of a form, or "" if there are none.
+func NameOf(f def.Form) string {
+	if l := loweringOf(f); l != nil {
+		return l.name
+	}
+	return ""
 }
 
 // VariantOf returns the fastest variant that a call's operands allow.

@@ -45,7 +45,7 @@ func (w *walk) openGroups(s *text) {
 // usesColumns reports whether column numbers are used as floats or compared with those of
 // extremes.
 func (k *rowwise) usesColumns() bool {
-	return slices.ContainsFunc(k.d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpColFloat || isColumnOfExtreme(n) })
+	return slices.ContainsFunc(k.d.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpColFloat || isColumnOfExtreme(n) })
 }
 
 // closeInside ends the code for groups inside the row.

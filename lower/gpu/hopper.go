@@ -113,8 +113,8 @@ func narrowPair(d num.DType) string {
 
 // takesTensorCores returns an error for what tensor cores do not multiply.
 func takesTensorCores(d *def.Definition, dtypes []num.DType) error {
-	if d.Kind != def.KindContraction {
-		return fmt.Errorf("%s: is %s, want a contraction", d.Name, d.Kind)
+	if d.Product() == nil {
+		return fmt.Errorf("%s: is %s, want a contraction", d.Name, d.Form)
 	}
 	if dtypes[0] != num.F16 && dtypes[0] != num.BF16 {
 		return fmt.Errorf("%s: is stored in %s, want f16 or bf16", d.Name, dtypes[0])
@@ -132,7 +132,7 @@ var (
 // multiply in FP8.
 func TakesFP8(d *def.Definition) error {
 	switch {
-	case d.TransposeLeft || !d.TransposeRight:
+	case d.Product().TransposeLeft || !d.Product().TransposeRight:
 		return errMajor
 	case lower.GroupingOf(d) == lower.GroupedSums:
 		return errGroupedSums
@@ -222,15 +222,15 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 		return all
 	}
 	across := hopperLine / right.DType.Size() // of a box of the right operand
-	if !k.d.TransposeRight {
+	if !k.d.Product().TransposeRight {
 		across = min(across, t.cols)
 	}
 	hasResult := isMappable(result) && !isLoose && t.cols*result.DType.Size() >= hopperLine
 	if isLoose {
 		p.pad(2 * MapBytes)
 	} else {
-		k.addMap(p, left, &z.Left, hopperLine/left.DType.Size(), lines(k.d.TransposeLeft, t.rows))
-		k.addMap(p, right, &z.Right, across, lines(!k.d.TransposeRight, t.cols))
+		k.addMap(p, left, &z.Left, hopperLine/left.DType.Size(), lines(k.d.Product().TransposeLeft, t.rows))
+		k.addMap(p, right, &z.Right, across, lines(!k.d.Product().TransposeRight, t.cols))
 	}
 	if hasResult {
 		k.addMap(p, result, &z.Result, hopperLine/result.DType.Size(), 64)

@@ -27,7 +27,7 @@ func (w *walk) isSplit() bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(k.d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpRandom })
+	return !slices.ContainsFunc(k.d.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpRandom })
 }
 
 // declareQuads declares the distance of a group's quads and the thread's first column.

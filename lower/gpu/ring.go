@@ -33,14 +33,14 @@ func compileRing(d *def.Definition, dtypes []num.DType, name string) *Kernel {
 // ringMacros are the constants of Montgomery's method, modulo q = p^k with R = 2^64: -1/q mod R,
 // and R² mod q. A power of two needs none.
 func ringMacros(d *def.Definition, dtypes []num.DType) []string {
-	list := []string{"IS_NARROW", number(dtypes[0] == num.I8), "IS_INTEGER", number(!dtypes[2].IsFloat()), "IS_BINARY", number(d.Ring.P == 2)}
-	q, err := zpk.Power(d.Ring.P, d.Ring.K)
+	list := []string{"IS_NARROW", number(dtypes[0] == num.I8), "IS_INTEGER", number(!dtypes[2].IsFloat()), "IS_BINARY", number(d.Ring().P == 2)}
+	q, err := zpk.Power(d.Ring().P, d.Ring().K)
 	if err != nil || dtypes[0] == num.I8 {
 		return list
 	}
 	text := func(v uint64) string { return fmt.Sprintf("%#xull", v) }
 	list = append(list, "MODULUS", text(q))
-	if d.Ring.P == 2 {
+	if d.Ring().P == 2 {
 		return list
 	}
 	inverse := q // mod 2^3

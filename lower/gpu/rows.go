@@ -388,7 +388,7 @@ func (w *walk) threadsPart(n *def.Node) string {
 
 // hasRowLoads reports whether elements of a row are read at an index.
 func (k *rowwise) hasRowLoads() bool {
-	return slices.ContainsFunc(k.d.Exec.Nodes, lower.IsRowLoad)
+	return slices.ContainsFunc(k.d.Exec().Nodes, lower.IsRowLoad)
 }
 
 // beginReduction declares the accumulators of a row reduction.

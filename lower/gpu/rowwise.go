@@ -103,7 +103,7 @@ func (k *rowwise) nameOperands() {
 
 // classify finds out which kernels the definition needs.
 func (k *rowwise) classify() {
-	for _, o := range k.d.Exec.Outputs {
+	for _, o := range k.d.Exec().Outputs {
 		switch o.Value.Extent {
 		case def.PerElement:
 			k.elementOutputs = append(k.elementOutputs, o)
@@ -115,7 +115,7 @@ func (k *rowwise) classify() {
 			k.scalarOutputs = append(k.scalarOutputs, o)
 		}
 	}
-	for _, n := range k.d.Exec.Nodes {
+	for _, n := range k.d.Exec().Nodes {
 		switch {
 		case n.Op == def.OpColSum:
 			k.columnSums = append(k.columnSums, n)

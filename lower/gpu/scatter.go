@@ -36,7 +36,7 @@ const (
 // scatterEntries are the names of the entries in the text.
 var scatterEntries = [...]string{"CLEAR", "COUNT", "ALLOCATE", "PLACE", "SUM_VECTOR", "SUM_ELEMENT", "COMBINE", "CHECK", "ORDER"}
 
-func compileScatter(d *def.Definition, dtypes []num.DType, name string) *Kernel {
+func compileScatter(d *def.Definition, dtypes []num.DType, _ Variant, name string) *Kernel {
 	p := &scatter{d: d, isExact: dtypes[1] == num.F16}
 	k := &Kernel{Source: Source{Name: name}, d: d, planner: p, check: scatterCheck}
 	var pairs []string
@@ -62,7 +62,7 @@ func compileScatter(d *def.Definition, dtypes []num.DType, name string) *Kernel 
 	macros(&b,
 		"EXACT", number(p.isExact),
 		"OUTPUT_IS_F16", number(out == num.F16),
-		"ACCUMULATE", number(d.Accumulate),
+		"ACCUMULATE", number(d.Accumulates()),
 		"INPUT_PATTERN(X)", patternOf(in),
 		"OUTPUT_PATTERN(X)", patternOf(out),
 		"OUTPUT_OF(PATTERN)", output,

@@ -223,12 +223,12 @@ func addTable(d *def.Definition, format num.DType) func(t testing.TB, p *tables)
 	return func(t testing.TB, p *tables) {
 		g := gen.New("faults")
 		indexed := []num.DType{num.I32, format, format}
-		switch d.Kind {
-		case def.KindContraction:
+		switch d.Form.(type) {
+		case *def.Product:
 			addGemms(t, p, d, []num.DType{format, format, format}, []gemmShape{
 				{3, 5, 70, false, 0, 0}, {130, 3, 33, true, 16, 8}, {67, 5, 33, false, 4, 3}, {64, 64, 24, true, 0, 0}, {120, 9, 25, false, 0, 7},
 			})
-		case def.KindGather:
+		case *def.Lookup:
 			k := p.compile(t, d, indexed)
 			p.add(t, "gather", d, k, []num.Array{indices(g, 17, 9, true), randomBits(g, format, 9, 33), num.NewArray(format, 17, 33)}, 0, 7)
 		default:
@@ -269,7 +269,7 @@ func TestTableSanitizers(t *testing.T) {
 			}
 			for _, d := range list {
 				addTable(d, num.F16)(t, p)
-				if d.Kind == def.KindScatterAdd {
+				if d.Access() == def.ToIndex {
 					addTable(d, num.F32)(t, p) // sorts
 				}
 			}

@@ -59,7 +59,7 @@ func binary64Step(a adamStep, w, m, v, g float32) (nw, nm, nv float32) {
 func stableRight(l *mutants.List) {
 	for _, form := range []struct {
 		name, text string
-		c          mutants.Contract
+		c          mutants.Promise
 		step       stepOf
 	}{
 		{"torch-order", "PyTorch's order: weight·(1 - lr·decay) first, then m and v, then (step_size·m)/d", mutants.Stable, torchStep},

@@ -26,7 +26,7 @@ func TestGridsHaveOneAnswer(t *testing.T) {
 			}
 			grids++
 			sizes := sizesOf(p.Definition)
-			if p.Definition.Kind == def.KindContraction && testlevel.Current() > testlevel.Smoke { // the most products that the grids are made for
+			if p.Definition.Product() != nil && testlevel.Current() > testlevel.Smoke { // the most products that the grids are made for
 				long := map[string]int{"M": 2, "N": 2, "K": 2}
 				long[p.Definition.SummedOver()] = 4096
 				sizes = append(sizes, long)
@@ -102,7 +102,7 @@ func checkGrid(d *def.Definition, inputs []num.Array, params []float64, sizes ma
 	if err := checkRounded(d, inputs, answer, params); err != nil {
 		return err
 	}
-	if d.Kind == def.KindContraction && inputs[0].DType != num.F32 {
+	if d.Product() != nil && inputs[0].DType != num.F32 {
 		core, err := run(d, inputs, params, def.Model{L: 16, F: 25})
 		if err != nil {
 			return err
@@ -115,10 +115,10 @@ func checkGrid(d *def.Definition, inputs []num.Array, params []float64, sizes ma
 		return nil // an element's place decides its bits
 	}
 	letters := []string{"R", "C"}
-	switch d.Kind {
-	case def.KindContraction:
+	switch d.Form.(type) {
+	case *def.Product:
 		letters = []string{d.SummedOver()}
-	case def.KindScatterAdd:
+	case *def.Scatter:
 		letters = []string{"Q"}
 	}
 	for _, letter := range letters {
@@ -132,7 +132,7 @@ func checkGrid(d *def.Definition, inputs []num.Array, params []float64, sizes ma
 }
 
 func isRandom(d *def.Definition) bool {
-	return slices.ContainsFunc(d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpRandom })
+	return slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpRandom })
 }
 
 // orders of n things: backward, and mixed.
@@ -150,33 +150,33 @@ func orders(n int) [][]int {
 // checkTerms adds up the absolute values of the terms of products and of scattered
 // sums, in units of the smallest bit that any of them has.
 func checkTerms(d *def.Definition, x []num.Array) error {
-	if d.Kind != def.KindContraction && d.Kind != def.KindScatterAdd {
+	if a := d.Access(); a != def.OfProducts && a != def.ToIndex {
 		return nil
 	}
 	for r := range x[2].Rows {
 		for c := range x[2].Cols {
 			var terms []float64
-			if d.Accumulate {
+			if d.Accumulates() {
 				terms = append(terms, float64(x[2].At(r, c)))
 			}
-			switch d.Kind {
-			case def.KindContraction:
+			switch d.Form.(type) {
+			case *def.Product:
 				left, right := x[0], x[1]
 				n := left.Cols
-				if d.TransposeLeft {
+				if d.Product().TransposeLeft {
 					n = left.Rows
 				}
 				for k := range n {
 					a, b := [2]int{r, k}, [2]int{k, c}
-					if d.TransposeLeft {
+					if d.Product().TransposeLeft {
 						a = [2]int{k, r}
 					}
-					if d.TransposeRight {
+					if d.Product().TransposeRight {
 						b = [2]int{c, k}
 					}
 					terms = append(terms, float64(left.At(a[0], a[1]))*float64(right.At(b[0], b[1])))
 				}
-			case def.KindScatterAdd:
+			case *def.Scatter:
 				for q := range x[1].Rows {
 					if x[0].Int(q, 0) == int32(r) {
 						terms = append(terms, float64(x[1].At(q, c)))

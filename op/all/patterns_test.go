@@ -117,8 +117,8 @@ func run(d *def.Definition, inputs []num.Array, params []float64, model def.Mode
 
 // sizesOf are a few sizes of a definition, beyond the tails of lanes and chunks.
 func sizesOf(d *def.Definition) []map[string]int {
-	switch d.Kind {
-	case def.KindContraction:
+	switch d.Form.(type) {
+	case *def.Product:
 		var list []map[string]int
 		for _, k := range []int{1, 2, 45, 521} {
 			sizes := map[string]int{"H": 2, "M": 3, "N": 5, "K": 4}
@@ -126,7 +126,7 @@ func sizesOf(d *def.Definition) []map[string]int {
 			list = append(list, sizes)
 		}
 		return list
-	case def.KindGather, def.KindScatterAdd:
+	case *def.Lookup, *def.Scatter:
 		return []map[string]int{{"Q": 1, "V": 1, "D": 1}, {"Q": 9, "V": 4, "D": 3}, {"Q": 330, "V": 5, "D": 2}}
 	}
 	return []map[string]int{{"R": 1, "C": 1}, {"R": 7, "C": 5}, {"R": 2, "C": 530}, {"R": 261, "C": 3}}

@@ -41,7 +41,7 @@ func scatterBound(call *bound.Call) func(r, c int) float64 {
 				n++
 			}
 		}
-		if d.Accumulate {
+		if d.Accumulates() {
 			sum += math.Abs(old.At(v, c))
 		}
 		return bound.Gamma(min(n, def.ScatterChunk)+(n+def.ScatterChunk-1)/def.ScatterChunk) * sum

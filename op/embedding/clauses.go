@@ -74,7 +74,7 @@ func whereSum(is func(z sum) bool) op.Covering {
 			for _, q := range queries[row] {
 				add(float64(dout.At(q, col)))
 			}
-			if c.Definition.Accumulate && z.n > 0 {
+			if c.Definition.Accumulates() && z.n > 0 {
 				add(float64(dweight.At(row, col)))
 			}
 			z.isAtAnEnd = op.IsAtAnEnd(dweight.DType, total) || op.MayOverflow(abs)

@@ -199,7 +199,7 @@ func TestBackwardClauses(t *testing.T) {
 		// sum adds occurrences of one index to an old +0, or sets it.
 		sum := func(t *testing.T, in, out num.DType, dout ...float32) *tensor.Tensor {
 			t.Helper()
-			if d.Accumulate {
+			if d.Accumulates() {
 				return added(t, in, out, 0, dout...)
 			}
 			return column(t, in, out, 1, make([]int32, len(dout)), dout...)
@@ -215,7 +215,7 @@ func TestBackwardClauses(t *testing.T) {
 					optest.Want(t, "a tie", sum(t, num.F16, num.F16, 1, 0x1p-11), 1)
 					optest.Want(t, "just above a tie", sum(t, num.F16, num.F16, 1, 0x1p-11, 0x1p-24), 1+0x1p-10)
 					optest.Want(t, "one rounding to f32", sum(t, num.F16, num.F32, 1, 0x1p-24, 0x1p-24, 0x1p-24), 1+0x1p-22)
-					if d.Accumulate {
+					if d.Accumulates() {
 						optest.Want(t, "an old value that f16 has not", added(t, num.F16, num.F32, 1+0x1p-23, 0x1p-24), 1+0x1p-22)
 						optest.Want(t, "a large old value", added(t, num.F16, num.F32, 0x1p60, -1), 0x1p60)
 						optest.Want(t, "an old −0", added(t, num.F16, num.F16, zero, zero), 0)
@@ -229,7 +229,7 @@ func TestBackwardClauses(t *testing.T) {
 						optest.Want(t, "2^24 and 127 ones", sum(t, in, num.F32, terms...), 0x1p24+64)
 						optest.Want(t, "a zero", sum(t, in, in, 1, -1), 0)
 						optest.Want(t, "−0 alone", sum(t, in, in, zero), 0)
-						if d.Accumulate {
+						if d.Accumulates() {
 							optest.Want(t, "after an old 2^24", added(t, in, num.F32, 0x1p24, 1, 1, 1), 0x1p24+4) // 3 in one step, to even
 							optest.Want(t, "an old −0", added(t, in, in, zero, zero), 0)
 						}
@@ -241,7 +241,7 @@ func TestBackwardClauses(t *testing.T) {
 						optest.Want(t, "both infinities", sum(t, in, in, inf, 1, -inf), nan)
 						optest.Want(t, "+Inf", sum(t, in, in, -65504, inf, inf), inf)
 						optest.Want(t, "-Inf", sum(t, in, in, -inf, 1), -inf)
-						if d.Accumulate {
+						if d.Accumulates() {
 							optest.Want(t, "an old NaN", added(t, in, in, nan, 1), nan)
 							optest.Want(t, "an old infinity", added(t, in, in, inf, 1), inf)
 							optest.Want(t, "an old infinity and the other", added(t, in, num.F32, inf, -inf), nan)
@@ -263,7 +263,7 @@ func TestBackwardClauses(t *testing.T) {
 						optest.OK(t, s.Call(cpu.Queue(), x))
 						got := optest.Bits(t, dweight)
 						want := []uint32{0, 0, 0, 0, 0, 0}
-						if d.Accumulate {
+						if d.Accumulates() {
 							want = old // garbage + 0 is garbage
 						}
 						if !slices.Equal(got, want) {

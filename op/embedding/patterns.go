@@ -91,9 +91,9 @@ func backwardPatterns(d *def.Definition) (list []op.Pattern) {
 			p.Index = map[string]op.Index{"index": s.at}
 		}
 		switch {
-		case d.Accumulate && s.isGrid:
+		case d.Accumulates() && s.isGrid:
 			p.Values["dweight"] = evenInteger
-		case d.Accumulate && s.isLong: // the old value must not decide
+		case d.Accumulates() && s.isLong: // the old value must not decide
 			p.Values["dweight"] = constant(0)
 		}
 		list = append(list, p)

@@ -77,7 +77,7 @@ func testMatricesAlone(t *testing.T, d *def.Definition, batched, plain call) {
 			optest.OK(t, batched(cpu.Queue(), c, left, right))
 			for h := range heads {
 				m := matrixOf(t, want, h)
-				if !d.TransposeLeft { // row by row
+				if !d.Product().TransposeLeft { // row by row
 					for r := range m.Rows() {
 						row, err := m.Slice(r, r+1, 0, m.Cols())
 						optest.OK(t, err)

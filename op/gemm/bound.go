@@ -28,26 +28,26 @@ func boundAt(call *bound.Call) func(r, c int) float64 {
 	matrices := call.Operands[2].Matrices()
 	leftRows, rightRows, rows := a.Rows/matrices, b.Rows/matrices, old.Rows/matrices
 	length := a.Cols
-	if d.TransposeLeft {
+	if d.Product().TransposeLeft {
 		length = leftRows
 	}
 	return func(r, c int) float64 {
 		h, row := r/rows, r%rows
 		sum := bound.Sum(length, func(k int) float64 {
 			x, y := 0.0, 0.0
-			if d.TransposeLeft {
+			if d.Product().TransposeLeft {
 				x = a.At(h*leftRows+k, row)
 			} else {
 				x = a.At(h*leftRows+row, k)
 			}
-			if d.TransposeRight {
+			if d.Product().TransposeRight {
 				y = b.At(h*rightRows+c, k)
 			} else {
 				y = b.At(h*rightRows+k, c)
 			}
 			return math.Abs(x * y)
 		})
-		if d.Accumulate {
+		if d.Accumulates() {
 			sum += math.Abs(old.At(r, c))
 		}
 		return bound.Gamma(length)*sum + float64(length)*0x1p-149

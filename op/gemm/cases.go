@@ -106,16 +106,16 @@ func resultShape(set *def.Definition, left, right *tensor.Tensor) []int {
 	}
 	x, y := left.Shape(), right.Shape()
 	n := y[len(y)-1]
-	if set.TransposeRight {
+	if set.Product().TransposeRight {
 		if n = y[len(y)-2]; axes == 0 {
 			n = right.Rows()
 		}
 	}
 	lead := slices.Clone(x[:len(x)-1])
 	switch {
-	case set.TransposeLeft && axes == 0:
+	case set.Product().TransposeLeft && axes == 0:
 		lead = []int{left.Cols()}
-	case set.TransposeLeft:
+	case set.Product().TransposeLeft:
 		lead[len(lead)-1] = left.Cols()
 	}
 	return append(lead, n)

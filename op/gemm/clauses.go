@@ -62,7 +62,7 @@ func productSumOf(c *bound.Call, row, col int) (z productSum) {
 		row %= rows
 	}
 	n := a.Cols
-	if d.TransposeLeft {
+	if d.Product().TransposeLeft {
 		n = a.Rows
 	}
 	sum, abs := 0.0, 0.0
@@ -75,20 +75,20 @@ func productSumOf(c *bound.Call, row, col int) (z productSum) {
 	}
 	for k := range n {
 		left, right := [2]int{row, k}, [2]int{k, col}
-		if d.TransposeLeft {
+		if d.Product().TransposeLeft {
 			left = [2]int{k, row}
 		}
-		if d.TransposeRight {
+		if d.Product().TransposeRight {
 			right = [2]int{col, k}
 		}
 		add(float64(a.At(left[0], left[1])), float64(b.At(right[0], right[1])))
 	}
-	if d.Accumulate {
+	if d.Accumulates() {
 		add(float64(result.At(at, col)), 1)
 	}
-	for _, name := range []string{d.RowScale, d.ColScale} {
+	for _, name := range []string{d.Scales().Row, d.Scales().Col} {
 		if i := d.Operand(name); i >= 0 {
-			scale := float64(c.Operands[i].At(map[string]int{d.RowScale: row, d.ColScale: col}[name], 0))
+			scale := float64(c.Operands[i].At(map[string]int{d.Scales().Row: row, d.Scales().Col: col}[name], 0))
 			z.hasNoNumber = z.hasNoNumber || op.IsNoNumber(scale)
 			z.hasZeroTimes = z.hasZeroTimes || scale == 0 && op.IsNoNumber(sum) || sum == 0 && op.IsNoNumber(scale)
 			sum, abs = sum*scale, max(abs, abs*math.Abs(scale))

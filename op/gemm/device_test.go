@@ -54,7 +54,7 @@ func ringsOn(t *testing.T, dev *gpu.Device) {
 			optest.OK(t, err)
 			optest.OK(t, reference.Run(d, operands, reference.Options{}))
 			if string(got) != string(operands[2].Data) {
-				t.Errorf("%s in %s, M, N, K = %v: the result does not have the reference's bits", d.Name, d.Ring, s)
+				t.Errorf("%s in %s, M, N, K = %v: the result does not have the reference's bits", d.Name, d.Ring(), s)
 			}
 		}
 	}

@@ -280,7 +280,7 @@ func residues(f func(a, b []int64, q *big.Int) *big.Int) mutants.Kernel {
 	return mutants.Stateful(func() func(c *mutants.Call) error {
 		return func(c *mutants.Call) error {
 			left, right, result := c.Stored[0], c.Stored[1], c.Stored[2]
-			q := new(big.Int).Exp(new(big.Int).SetUint64(c.Definition.Ring.P), big.NewInt(int64(c.Definition.Ring.K)), nil)
+			q := new(big.Int).Exp(new(big.Int).SetUint64(c.Definition.Ring().P), big.NewInt(int64(c.Definition.Ring().K)), nil)
 			a, b := make([]int64, left.Cols), make([]int64, left.Cols)
 			for col := range result.Cols {
 				for k := range b {

@@ -24,7 +24,7 @@ var int8Subject = optest.Subject{
 var zpkSubject = optest.Subject{
 	Definition: ZPKDefinition, Data: zpkOperation(ZPKDefinition).Data,
 	Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-		return ZPK(q, ZPKDefinition.Ring, x[2], x[0], x[1], opts...)
+		return ZPK(q, ZPKDefinition.Ring(), x[2], x[0], x[1], opts...)
 	},
 }
 
@@ -120,13 +120,13 @@ func TestZPKClauses(t *testing.T) {
 					t.Errorf("(-1)² is %d in %s, want 1", got, r)
 				}
 			}
-			if got := product(t, ZPKDefinition.Ring, list(q-1, -1<<63), list(q-1, 0)); got != 1 {
+			if got := product(t, ZPKDefinition.Ring(), list(q-1, -1<<63), list(q-1, 0)); got != 1 {
 				t.Errorf("(p^k - 1)² is %d, want 1", got)
 			}
 		},
 		"C3_residues": func(t *testing.T) {
 			for want, x := range map[int64]int64{0: q, q - 1: -1, 1: 1 - q, q - 5: 2*q - 5} {
-				if got := product(t, ZPKDefinition.Ring, list(x), list(1)); got != want {
+				if got := product(t, ZPKDefinition.Ring(), list(x), list(1)); got != want {
 					t.Errorf("%d is %d, want %d", x, got, want)
 				}
 			}

@@ -51,7 +51,7 @@ func fp8Operation() *op.Operation {
 	for _, k := range []int{64, 1024, 4096} {
 		o.Data = append(o.Data, op.Data{
 			Name: fmt.Sprintf("normal, %d summed", k), Definition: d, Sizes: map[string]int{"M": 48, "N": 48, "K": k},
-			Values: map[string]op.Element{d.RowScale: op.Positive, d.ColScale: op.Positive},
+			Values: map[string]op.Element{d.Scales().Row: op.Positive, d.Scales().Col: op.Positive},
 		})
 	}
 	return o
@@ -124,7 +124,7 @@ func fp8Patterns() []op.Pattern {
 	for _, f := range fp8Fillings() {
 		p := op.Pattern{Name: f.name, Definition: d, IsGrid: f.isGrid, Values: map[string]op.Element{"A": f.left.element(true), "B": f.right.element(true)}}
 		if f.isGrid {
-			p.Values[d.RowScale], p.Values[d.ColScale] = powersOfTwo, powersOfTwo
+			p.Values[d.Scales().Row], p.Values[d.Scales().Col] = powersOfTwo, powersOfTwo
 		}
 		list = append(list, p)
 	}

@@ -189,7 +189,7 @@ func TestFP8Lowerings(t *testing.T) {
 	}
 	var first *tensor.Tensor
 	for _, l := range engine.Lowerings(cpu.Backend, FP8ForwardDefinition) {
-		if l.Model != def.FMAChain {
+		if l.Promise.Accum != def.FMAChain {
 			continue
 		}
 		c := optest.Garbage(t, num.F32, 33, 17)

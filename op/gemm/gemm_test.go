@@ -252,10 +252,10 @@ func TestClauses(t *testing.T) {
 		dot := func(t *testing.T, in, out num.DType, old float32, x, y []float32) *tensor.Tensor {
 			t.Helper()
 			left, right := optest.Matrix(t, in, 1, x...), optest.Matrix(t, in, 1, y...)
-			if d.TransposeLeft {
+			if d.Product().TransposeLeft {
 				left = transpose(t, left)
 			}
-			if !d.TransposeRight {
+			if !d.Product().TransposeRight {
 				right = transpose(t, right)
 			}
 			c := optest.Matrix(t, out, 1, old)
@@ -271,13 +271,13 @@ func TestClauses(t *testing.T) {
 					// exact when added to −1−2u.
 					const u = 0x1p-23
 					start := float32(0)
-					if d.Accumulate {
+					if d.Accumulates() {
 						start = 4
 					}
 					want := num.FMA(-1-2*u, 1, num.FMA(1+u, 1+u, start))
 					optest.Want(t, "1 + 2u first", dot(t, num.F32, num.F32, start, pair(1+u, -1-2*u), pair(1+u, 1)), want)
 					want = num.FMA(1+u, 1+u, num.FMA(-1-2*u, 1, start))
-					if !d.Accumulate && want != 0x1p-46 {
+					if !d.Accumulates() && want != 0x1p-46 {
 						t.Fatalf("the fused chain gives %v", want)
 					}
 					optest.Want(t, "-1 - 2u first", dot(t, num.F32, num.F32, start, pair(-1-2*u, 1+u), pair(1, 1+u)), want)
@@ -291,7 +291,7 @@ func TestClauses(t *testing.T) {
 						optest.Want(t, "Inf − Inf", dot(t, in, in, 0, pair(inf, -1), pair(1, inf)), nan)
 						optest.Want(t, "+Inf", dot(t, in, in, 0, pair(inf, -5), pair(1, 60000)), inf)
 						optest.Want(t, "-Inf", dot(t, in, in, 0, pair(inf, 5), pair(-2, 1)), -inf)
-						if d.Accumulate {
+						if d.Accumulates() {
 							optest.Want(t, "old NaN", dot(t, in, in, nan, pair(1, 1), pair(1, 1)), nan)
 							optest.Want(t, "old Inf", dot(t, in, in, inf, pair(1, 1), pair(1, 1)), inf)
 							optest.Want(t, "old Inf − Inf", dot(t, in, in, inf, pair(-inf, 1), pair(1, 1)), nan)
@@ -310,9 +310,9 @@ func TestClauses(t *testing.T) {
 					optest.OK(t, p.call(cpu.Queue(), stacked(c), stacked(square), stacked(square)))
 					want := []float32{7, 10, 15, 22}
 					switch {
-					case d.TransposeLeft:
+					case d.Product().TransposeLeft:
 						want = []float32{10, 14, 14, 20}
-					case d.TransposeRight:
+					case d.Product().TransposeRight:
 						want = []float32{5, 11, 11, 25}
 					}
 					optest.Want(t, "a matrix and itself", c, want...)
@@ -321,7 +321,7 @@ func TestClauses(t *testing.T) {
 					for _, in := range num.FloatDTypes {
 						optest.Want(t, "1 − 1", dot(t, in, in, 0, pair(1, -1), pair(1, 1)), 0)
 						optest.Want(t, "−0 alone", dot(t, in, in, 0, pair(zero, 0), pair(1, -1)), 0)
-						if d.Accumulate {
+						if d.Accumulates() {
 							optest.Want(t, "old −0 and −0", dot(t, in, in, zero, pair(zero, 0), pair(1, -1)), zero)
 							optest.Want(t, "old −0 and +0", dot(t, in, in, zero, pair(0, 0), pair(1, -1)), 0)
 						}
@@ -497,7 +497,7 @@ func TestOperationKeepsLeadingDimensions(t *testing.T) {
 func BenchmarkGEMM(b *testing.B) {
 	const m, n, k = 256, 256, 512
 	for _, p := range products {
-		if p.definition.Accumulate {
+		if p.definition.Accumulates() {
 			continue
 		}
 		for _, d := range num.FloatDTypes {

@@ -59,7 +59,7 @@ func int8Operation() *op.Operation {
 	for _, k := range []int{64, 1024, 4096} {
 		o.Data = append(o.Data, op.Data{
 			Name: fmt.Sprintf("uniform, %d summed", k), Definition: d, Sizes: map[string]int{"M": 48, "N": 48, "K": k},
-			Values: map[string]op.Element{"A": anyByte, "B": anyByte, d.RowScale: smallScale, d.ColScale: smallScale},
+			Values: map[string]op.Element{"A": anyByte, "B": anyByte, d.Scales().Row: smallScale, d.Scales().Col: smallScale},
 		})
 	}
 	return o

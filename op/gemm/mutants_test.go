@@ -208,11 +208,11 @@ func wrong() []mutants.Mutant {
 			return a.Matrices() == 1 || r < a.Rows-a.Rows/a.Matrices()
 		}})
 		l.Add("batch-strides-ignored", "matrices are read as if they followed each other", mutants.PromisesBits, mutants.Plain{Body: mutants.Contraction(mutants.Fused), Load: mutants.LoadPackedStack})
-		if p.Accumulate {
+		if p.Accumulates() {
 			l.Add("old-ignored", "the old result is overwritten", mutants.AnyOrder, old(func(s, _ float32) float32 { return s }))
 		}
 	}
-	for i, c := range []mutants.Contract{mutants.PromisesBits, mutants.Stable} {
+	for i, c := range []mutants.Promise{mutants.PromisesBits, mutants.Stable} {
 		l.Of(gemm.BatchedForwardDefinition, num.FloatDTypes[i])
 		l.Add("repeated-left-matrix", "where all matrices on the left are one memory, every product has the first matrix on the right", c, mutants.Plain{Body: func(c *mutants.Call) {
 			of := func(h int) (int, int) { return h, h }
@@ -233,7 +233,7 @@ func right() []mutants.Mutant {
 	l := mutants.NewList(gemm.Operations)
 	l.Of(gemm.ForwardDefinition, num.F16)
 	for _, o := range mutants.Orders {
-		l.Add(o.Name, o.Text, o.Contract, mutants.Plain{Body: mutants.Contraction(mutants.Products(o.Sum))})
+		l.Add(o.Name, o.Text, o.Promise, mutants.Plain{Body: mutants.Contraction(mutants.Products(o.Sum))})
 	}
 	l.Add("compensated", "Kahan's sum", mutants.Pairwise, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.Compensated))})
 	l.Of(gemm.ForwardDefinition, num.F32)

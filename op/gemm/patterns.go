@@ -123,10 +123,10 @@ func patterns(definitions ...*def.Definition) []op.Pattern {
 	for _, d := range definitions {
 		for _, f := range fillings {
 			p := op.Pattern{Name: f.name, Definition: d, IsGrid: f.isGrid, Values: map[string]op.Element{
-				d.Operands[0].Name: f.left.element(!d.TransposeLeft),
-				d.Operands[1].Name: f.right.element(d.TransposeRight),
+				d.Operands[0].Name: f.left.element(!d.Product().TransposeLeft),
+				d.Operands[1].Name: f.right.element(d.Product().TransposeRight),
 			}}
-			if d.Accumulate && f.old != nil {
+			if d.Accumulates() && f.old != nil {
 				p.Values[d.Operands[2].Name] = f.old.element(true)
 			}
 			list = append(list, p)
@@ -153,7 +153,7 @@ func scalings(definitions ...*def.Definition) []op.Scaling {
 				Name: "scaled-" + side, Definition: d,
 				Inputs: map[string]int{operand: 1}, Outputs: map[string]int{result: 1},
 			}
-			if d.Accumulate {
+			if d.Accumulates() {
 				scaled.Inputs[result] = 1
 			}
 			list = append(list, scaled, op.Scaling{Name: "negated-" + side, Definition: d, Negated: []string{operand, result}})

@@ -20,9 +20,9 @@ func withScales(o *op.Operation) {
 		return runScaled(d, q, in, v, opts)
 	}
 	o.Scalings = append(o.Scalings,
-		op.Scaling{Name: "scaled-rows", Definition: d, Inputs: map[string]int{d.RowScale: 1}, Outputs: map[string]int{"C": 1}},
-		op.Scaling{Name: "scaled-columns", Definition: d, Inputs: map[string]int{d.ColScale: 1}, Outputs: map[string]int{"C": 1}},
-		op.Scaling{Name: "negated-scales", Definition: d, Negated: []string{d.RowScale, "C"}})
+		op.Scaling{Name: "scaled-rows", Definition: d, Inputs: map[string]int{d.Scales().Row: 1}, Outputs: map[string]int{"C": 1}},
+		op.Scaling{Name: "scaled-columns", Definition: d, Inputs: map[string]int{d.Scales().Col: 1}, Outputs: map[string]int{"C": 1}},
+		op.Scaling{Name: "negated-scales", Definition: d, Negated: []string{d.Scales().Row, "C"}})
 }
 
 // runScaled computes a product with scales, stored in the format that the parameter out names.
@@ -53,7 +53,7 @@ var scaleFillings = []struct {
 func scalePatterns(d *def.Definition, factors map[string]op.Element) []op.Pattern {
 	var list []op.Pattern
 	for _, f := range scaleFillings {
-		values := map[string]op.Element{d.RowScale: f.row, d.ColScale: f.col}
+		values := map[string]op.Element{d.Scales().Row: f.row, d.Scales().Col: f.col}
 		maps.Copy(values, factors)
 		list = append(list, op.Pattern{Name: f.name, Definition: d, Values: values})
 	}

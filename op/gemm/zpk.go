@@ -78,8 +78,8 @@ func zpkOperation(d *def.Definition) *op.Operation {
 	o := &op.Operation{
 		Name: d.Name, Summary: "exact product of matrices of integers modulo p^k", Definitions: []*def.Definition{d},
 		Params: []op.Param{
-			{Name: "p", Default: fmt.Sprint(d.Ring.P), Help: "the prime p"},
-			{Name: "k", Default: fmt.Sprint(d.Ring.K), Help: "the exponent k; p^k is at most 2^63"},
+			{Name: "p", Default: fmt.Sprint(d.Ring().P), Help: "the prime p"},
+			{Name: "k", Default: fmt.Sprint(d.Ring().K), Help: "the exponent k; p^k is at most 2^63"},
 		},
 		Variant: func(v *op.Values) *def.Definition {
 			chosen, _ := variant(v)
@@ -114,7 +114,7 @@ func wideIntegers(bits int) op.Element {
 // zpkPatterns have the ends of int64, and multiples of powers of p, whose products are 0 or
 // nearly so.
 func zpkPatterns(d *def.Definition) []op.Pattern {
-	p, k := d.Ring.P, d.Ring.K
+	p, k := d.Ring().P, d.Ring().K
 	powers := func(most int) op.Element {
 		return func(g *gen.Generator, _, _ int) float32 {
 			v := float32(1 + g.Below(2))

@@ -50,7 +50,7 @@ var widths = []int{
 // Sizes returns random numbers of rows and columns for a rowwise definition. The work of the
 // reference, about rows × columns × nodes, stays below the limit.
 func Sizes(g *gen.Generator, d *def.Definition, limit int) map[string]int {
-	elems := max(1, limit/(len(d.Exec.Nodes)+1))
+	elems := max(1, limit/(len(d.Exec().Nodes)+1))
 	c := widths[g.Below(len(widths))]
 	for c > elems {
 		c = widths[g.Below(len(widths))]
@@ -72,8 +72,8 @@ func NewCase(g *gen.Generator, d *def.Definition, dtypes []num.DType, sizes map[
 		o := &d.Operands[i]
 		a := c.Memory.Add(dtypes[i], sizes, layout(g, o, sizes))
 		switch {
-		case o.Name == d.Offsets:
-			n := sizes[d.Grouped]
+		case o.IsOffsets:
+			n := sizes[d.Groups().Of]
 			trial.FillOffsets(a, n, func(int) int { return g.Below(n + 1) }) // groups may be empty
 		case o.IsIndex:
 			c.fillIndex(g, a, o, sizes[o.Bound])

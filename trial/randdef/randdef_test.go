@@ -54,7 +54,7 @@ func TestReachesEverything(t *testing.T) {
 	mark := func(format string, args ...any) { seen[fmt.Sprintf(format, args...)]++ }
 	for seed := range uint64(seeds) {
 		d := build(t, seed)
-		for _, n := range slices.Concat(d.Exec.Nodes, d.Math.Nodes) {
+		for _, n := range slices.Concat(d.Exec().Nodes, d.Math().Nodes) {
 			mark("op %s", n.Op)
 			if n.Op == def.OpCall {
 				mark("function %s", n.Func.Name)
@@ -71,7 +71,7 @@ func TestReachesEverything(t *testing.T) {
 		}
 		mark("reductions %d deep", min(4, depth(d)))
 		values := map[*def.Node]bool{}
-		for _, o := range d.Exec.Outputs {
+		for _, o := range d.Exec().Outputs {
 			mark("output: %s, %s", o.Value.Type, o.Value.Extent)
 			mark("output of %s", o.Value.Op)
 			if d.Operands[o.Operand].IsIn {
@@ -100,7 +100,7 @@ func TestReachesEverything(t *testing.T) {
 			mark("int parameter: %t", p.IsInt)
 		}
 		mark("flat: %t", d.IsFlat())
-		mark("%d tens of values", len(d.Math.Nodes)/10)
+		mark("%d tens of values", len(d.Math().Nodes)/10)
 	}
 	want := []string{
 		"late arithmetic", "updated in place", "an input as output", "a value stored twice", "stored like another", "may be in place",
@@ -134,9 +134,9 @@ func TestReachesEverything(t *testing.T) {
 
 // depth is the longest chain of row reductions, each over elements that need the one before.
 func depth(d *def.Definition) int {
-	levels := make([]int, len(d.Exec.Nodes))
+	levels := make([]int, len(d.Exec().Nodes))
 	most := 0
-	for _, n := range d.Exec.Nodes {
+	for _, n := range d.Exec().Nodes {
 		for _, a := range n.Args {
 			levels[n.ID] = max(levels[n.ID], levels[a.ID])
 		}

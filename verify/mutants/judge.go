@@ -248,9 +248,9 @@ func (m *Mutant) judge(ctx context.Context, t *testing.T, p *Practitioner, level
 	if o.Smoke = at(Smoke, m.Lowering, isRight, ""); o.Smoke == nil {
 		return
 	}
-	if m.Lowering.Promise == promise.Ordered {
+	if m.Lowering.Promise.Name == promise.Ordered {
 		stable := *m.Lowering
-		stable.Promise = promise.Stable
+		stable.Promise.Name = promise.Stable
 		o.Stable = at(min(m.Level, Quick), &stable, true, " as stable")
 	}
 	var err error
@@ -311,7 +311,7 @@ func checkList(t *testing.T, operations []*op.Operation, wrong, right []Mutant) 
 		if m.Fault == "" || strings.HasSuffix(m.Fault, ".") {
 			t.Errorf("%s: fault %q, want one line without a full stop", m.Name, m.Fault)
 		}
-		if err := m.Lowering.Order.Check(); err != nil {
+		if err := m.Lowering.Promise.Order.Check(); err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 		}
 	}

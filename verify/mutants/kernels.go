@@ -272,19 +272,19 @@ func StackAt(of func(h int) (left, right int), f func(m, n int, a, b []float32, 
 		for h := range count {
 			i, j := of(h)
 			left, right, result := matrix(0, i%count), matrix(1, j%count), matrix(2, h)
-			if c.Definition.TransposeLeft {
+			if c.Definition.Product().TransposeLeft {
 				left = Transposed(left)
 			}
-			if !c.Definition.TransposeRight {
+			if !c.Definition.Product().TransposeRight {
 				right = Transposed(right)
 			}
 			for m := range result.Rows {
 				for n := range result.Cols {
 					old := float32(0)
-					if c.Definition.Accumulate {
+					if c.Definition.Accumulates() {
 						old = result.Row(m)[n]
 					}
-					result.Row(m)[n] = f(m, n, left.Row(m), right.Row(n), old, c.Definition.Accumulate)
+					result.Row(m)[n] = f(m, n, left.Row(m), right.Row(n), old, c.Definition.Accumulates())
 				}
 			}
 		}
@@ -304,8 +304,8 @@ func Scale(c *Call) {
 			}
 		}
 	}
-	by(c.Definition.RowScale, func(m, _ int) int { return m })
-	by(c.Definition.ColScale, func(_, n int) int { return n })
+	by(c.Definition.Scales().Row, func(m, _ int) int { return m })
+	by(c.Definition.Scales().Col, func(_, n int) int { return n })
 }
 
 // FusedStack computes with fused multiply-adds, from the matrices that of names.
@@ -341,7 +341,7 @@ func Scatter(sum func([]float32) float32) func(c *Call) {
 			}
 			for i := range result.Cols {
 				var terms []float32
-				if c.Definition.Accumulate {
+				if c.Definition.Accumulates() {
 					terms = append(terms, result.Row(v)[i])
 				}
 				for _, q := range list {

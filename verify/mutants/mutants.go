@@ -67,71 +67,61 @@ const (
 	TwiceWrong     = "rocm-libraries#8043"
 )
 
-// Contract is the promise of a lowering.
-type Contract struct {
-	isBounded bool
-	isStable  bool
-	order     def.Order
-	isIEEE    bool
-	text      string // of what is declared
-	declares  promise.Declaration
+// Promise is what a mutant promises.
+type Promise struct {
+	engine.Promise
+	text string // of what is declared
 }
 
-func (c Contract) promise() promise.Name {
-	switch {
-	case c.isStable:
-		return promise.Stable
-	case c.isBounded:
-		return promise.Ordered
-	}
-	return promise.Bits
-}
-
-// The contracts of mutants: the reference's bits, the admissible set of an order, or that of
+// The promises of mutants: the reference's bits, the admissible set of an order, or that of
 // any stable form.
 var (
-	PromisesBits = Contract{}
-	AnyOrder     = Contract{isBounded: true}
-	Sequential   = Contract{isBounded: true, order: def.Sequential}
-	Lanes16      = Contract{isBounded: true, order: def.Order{Kind: def.Lanes, Width: 16}}
-	Lanes128     = Contract{isBounded: true, order: def.Order{Kind: def.Lanes, Width: 128}}
-	chunks32     = Contract{isBounded: true, order: def.Order{Kind: def.Chunks, Width: 32}}
-	Pairwise     = Contract{isBounded: true, order: def.Order{Kind: def.Pairwise}}
-	Stable       = Contract{isBounded: true, isStable: true}
+	PromisesBits = Promise{}
+	AnyOrder     = inOrder(def.Order{})
+	Sequential   = inOrder(def.Sequential)
+	Lanes16      = inOrder(def.Order{Kind: def.Lanes, Width: 16})
+	Lanes128     = inOrder(def.Order{Kind: def.Lanes, Width: 128})
+	chunks32     = inOrder(def.Order{Kind: def.Chunks, Width: 32})
+	Pairwise     = inOrder(def.Order{Kind: def.Pairwise})
+	Stable       = Promise{Promise: engine.Promise{Name: promise.Stable}}
 )
+
+func inOrder(o def.Order) Promise {
+	return Promise{Promise: engine.Promise{Name: promise.Ordered, Order: o}}
+}
 
 // Declaring returns promise stable with what the text declares, in the words of the command
 // line.
-func Declaring(text string) Contract {
+func Declaring(text string) Promise {
 	d, order, err := promise.ParseDeclaration(text)
 	if err != nil {
 		panic(fmt.Sprintf("mutants: %v", err))
 	}
-	c := Stable
-	c.text, c.declares, c.order = text, d, order
-	return c
+	p := Stable
+	p.text, p.Declares, p.Order = text, d, order
+	return p
 }
 
-// IEEE returns the contract with the further promise that every step of the definition is
+// IEEE returns the promise with the addition that every step of the definition is
 // taken and correctly rounded.
-func (c Contract) IEEE() Contract {
-	c.isIEEE = true
-	return c
+func (p Promise) IEEE() Promise {
+	p.IsIEEE = true
+	return p
 }
 
 // String returns what is promised, as documents have it.
-func (c Contract) String() string {
+func (p Promise) String() string {
 	switch {
-	case !c.isBounded:
+	case p.IsBits():
 		return "bits"
-	case c.isStable && c.text != "":
-		return "stable, " + c.text
-	case c.isStable:
+	case p.text != "":
+		return "stable, " + p.text
+	case p.Name == promise.Stable:
 		return "stable"
-	case c.isIEEE:
-		return c.order.String() + ", every step rounded"
+	case p.IsIEEE:
+		return p.Order.String() + ", every step rounded"
 	}
-	return c.order.String()
+	return p.Order.String()
 }
 
 // List collects the kernels of an operation's folder.
@@ -155,7 +145,7 @@ func (l *List) Of(d *def.Definition, dtype num.DType) { l.d, l.dtype = d, dtype 
 func (l *List) From(origin string) { l.origin = origin }
 
 // Add adds a mutant. The fault's name is lower case with hyphens.
-func (l *List) Add(name, fault string, c Contract, k Kernel) {
+func (l *List) Add(name, fault string, p Promise, k Kernel) {
 	d := l.d
 	i := slices.IndexFunc(l.operations, func(o *op.Operation) bool { return slices.Contains(o.Definitions, d) })
 	if i < 0 {
@@ -163,10 +153,9 @@ func (l *List) Add(name, fault string, c Contract, k Kernel) {
 	}
 	l.All = append(l.All, Mutant{
 		Name: d.Name + "/" + l.dtype.String() + "/" + name, Fault: fault, Origin: l.origin,
-		Operation: l.operations[i], Definition: d, DType: l.dtype, Level: l.Level, kernel: k, contract: c.String(),
+		Operation: l.operations[i], Definition: d, DType: l.dtype, Level: l.Level, kernel: k, contract: p.String(),
 		Lowering: &engine.Lowering{
-			Name: "mutant." + name, Device: "cpu",
-			IsBounded: c.isBounded, Promise: c.promise(), Declares: c.declares, Order: c.order, IsIEEE: c.isIEEE,
+			Name: "mutant." + name, Device: "cpu", Promise: p.Promise,
 			Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 				run := k.start()
 				return engine.KernelFunc(func(l *engine.Launch) error { return run(newCall(d, l)) }), nil
@@ -176,11 +165,11 @@ func (l *List) Add(name, fault string, c Contract, k Kernel) {
 }
 
 // AddAll adds a mutant in each of the formats of a definition.
-func (l *List) AddAll(d *def.Definition, name, fault string, c Contract, k Kernel) {
+func (l *List) AddAll(d *def.Definition, name, fault string, p Promise, k Kernel) {
 	for _, dtype := range num.FloatDTypes {
 		if slices.ContainsFunc(d.Formats(), func(f []num.DType) bool { return d.Format(f) == dtype }) {
 			l.Of(d, dtype)
-			l.Add(name, fault, c, k)
+			l.Add(name, fault, p, k)
 		}
 	}
 }
@@ -196,7 +185,7 @@ func (l *List) Need(level Level, names ...string) {
 }
 
 // AddFailing adds a mutant that ends in an error.
-func (l *List) AddFailing(name, fault string, c Contract, k Kernel) {
-	l.Add(name, fault, c, k)
+func (l *List) AddFailing(name, fault string, p Promise, k Kernel) {
+	l.Add(name, fault, p, k)
 	l.All[len(l.All)-1].IsFailing = true
 }

@@ -247,7 +247,7 @@ func (m *Mutant) usualData() op.Data {
 	if data.Sizes["R"] > rows {
 		data.Sizes["R"] = rows
 	}
-	if d.Kind == def.KindContraction {
+	if d.Product() != nil {
 		for _, letter := range d.Sizes() {
 			data.Sizes[letter] = 64
 		}
@@ -290,12 +290,12 @@ func widened(a []num.Array) []num.Array {
 // peer returns a plain kernel in the mutant's format: every step of an expression is rounded
 // to it; sums and matrix products are computed in binary32.
 func (m *Mutant) peer() Plain {
-	switch m.Definition.Kind {
-	case def.KindContraction:
+	switch m.Definition.Form.(type) {
+	case *def.Product:
 		return Plain{Body: Contraction(Products(Ascending)), Edit: Scale}
-	case def.KindGather:
+	case *def.Lookup:
 		return Gather(RowOf)
-	case def.KindScatterAdd:
+	case *def.Scatter:
 		return Plain{Body: Scatter(Ascending)}
 	}
 	p := Ordered(Ascending)

@@ -6,11 +6,11 @@ import (
 	"tokitai/num"
 )
 
-// Orders are orders of additions, each with the contract that it keeps. A sum in binary64 is
+// Orders are orders of additions, each with the promise that it keeps. A sum in binary64 is
 // more accurate than any declared order requires.
 var Orders = []struct {
 	Name, Text string
-	Contract   Contract
+	Promise    Promise
 	Sum        func([]float32) float32
 }{
 	{"sequential", "one sum, ascending", Sequential, Ascending},
@@ -22,13 +22,13 @@ var Orders = []struct {
 	{"binary64", "sums in binary64, rounded once", Pairwise, InDouble},
 }
 
-// InOrders adds kernels that keep their contract: the body with sums in each of the named
+// InOrders adds kernels that keep their promise: the body with sums in each of the named
 // Orders.
 func (l *List) InOrders(d *def.Definition, dtype num.DType, body func(Parts) func(*Call), names ...string) {
 	l.Of(d, dtype)
 	for _, o := range Orders {
 		if slices.Contains(names, o.Name) {
-			l.Add(o.Name, o.Text, o.Contract, Plain{Body: body(Ordered(o.Sum))})
+			l.Add(o.Name, o.Text, o.Promise, Plain{Body: body(Ordered(o.Sum))})
 		}
 	}
 }

@@ -30,9 +30,9 @@ import (
 	"sync"
 	"time"
 
+	"tokitai/amdgpu/isa"
 	"tokitai/device"
 	"tokitai/device/cpu"
-	"tokitai/device/gpu/amdemu/isa"
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/driver"
 )

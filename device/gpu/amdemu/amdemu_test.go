@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/amdgpu/codeobject"
 	"tokitai/device"
 	"tokitai/device/gpu/amdemu"
-	"tokitai/device/gpu/amdemu/codeobject"
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/driver"
 	"tokitai/device/gpu/gputest"

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"tokitai/device/gpu/amdemu/codeobject"
-	"tokitai/device/gpu/amdemu/isa"
+	"tokitai/amdgpu/codeobject"
+	"tokitai/amdgpu/isa"
 )
 
 // Disassemble lists the instructions of a code object's kernels, as LLVM's disassembler prints

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"tokitai/device/gpu/amdemu/wave"
+	"tokitai/amdgpu/wave"
 	"tokitai/device/gpu/driver"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"tokitai/device/gpu/amdemu/wave"
+	"tokitai/amdgpu/wave"
 	"tokitai/device/gpu/driver"
 )
 

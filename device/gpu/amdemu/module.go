@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"tokitai/device/gpu/amdemu/codeobject"
-	"tokitai/device/gpu/amdemu/isa"
-	"tokitai/device/gpu/amdemu/wave"
+	"tokitai/amdgpu/codeobject"
+	"tokitai/amdgpu/isa"
+	"tokitai/amdgpu/wave"
 	"tokitai/device/gpu/driver"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"tokitai/device/gpu/amdemu/wave"
+	"tokitai/amdgpu/wave"
 )
 
 // translations keeps the kernels that were translated last: a program may be loaded again and

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"tokitai/device/gpu/amdemu/wave"
+	"tokitai/amdgpu/wave"
 )
 
 func TestTranslations(t *testing.T) {

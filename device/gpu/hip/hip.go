@@ -17,8 +17,8 @@ import (
 	"regexp"
 	"strconv"
 
+	"tokitai/amdgpu/codeobject"
 	"tokitai/device"
-	"tokitai/device/gpu/amdemu/codeobject"
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/compile/folds"
 	"tokitai/device/gpu/driver"

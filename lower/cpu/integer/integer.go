@@ -98,7 +98,7 @@ func Compile(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.P
 }
 
 func compile(d *def.Definition, dtypes []num.DType, set machine.Set, isVNNI bool) (lowercpu.Program, error) {
-	if d.Kind != def.KindContraction || !d.Ring.IsExact() || len(dtypes) < 3 || dtypes[0] != num.I8 || dtypes[1] != num.I8 {
+	if d.Product() == nil || !d.Ring().IsExact() || len(dtypes) < 3 || dtypes[0] != num.I8 || dtypes[1] != num.I8 {
 		return nil, fmt.Errorf("%s: got operands of %v, want a product of i8 in Z/2^32", d.Name, dtypes)
 	}
 	if !Supports(set) {
@@ -115,7 +115,7 @@ func compile(d *def.Definition, dtypes []num.DType, set machine.Set, isVNNI bool
 func (p *program) String() string {
 	k := p.kernel
 	return fmt.Sprintf("contraction %s of i8 in %s: %s by %s, register blocks of %d×%d, tiles of %d×%d, blocks of %d words\n\n%s",
-		p.d.Name, p.d.Ring, k.set, k.name(), blockRows, k.cols(), tileRows, tileCols, tileWords, k.listing())
+		p.d.Name, p.d.Ring(), k.set, k.name(), blockRows, k.cols(), tileRows, tileCols, tileWords, k.listing())
 }
 
 // Bind implements lowercpu.Program.

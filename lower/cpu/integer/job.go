@@ -79,8 +79,8 @@ func (j *job) Next() (int, bool) {
 		flips = 0x80808080
 	}
 	d := j.p.d
-	j.left = side{a: &w.Left, areRows: !d.TransposeLeft, perStrip: blockRows, perWord: k.perWord, first: j.row, end: min(j.row+j.rows, w.Rows), depth: w.End}
-	j.right = side{a: &w.Right, areRows: d.TransposeRight, perStrip: k.cols(), perWord: k.perWord, flips: flips, first: j.col, end: min(j.col+j.cols, w.Cols), depth: w.End}
+	j.left = side{a: &w.Left, areRows: !d.Product().TransposeLeft, perStrip: blockRows, perWord: k.perWord, first: j.row, end: min(j.row+j.rows, w.Rows), depth: w.End}
+	j.right = side{a: &w.Right, areRows: d.Product().TransposeRight, perStrip: k.cols(), perWord: k.perWord, flips: flips, first: j.col, end: min(j.col+j.cols, w.Cols), depth: w.End}
 	words := k.wordsOf(w.End)
 	j.packLeft.grow(j.left.strips(), blockRows, words)
 	j.packRight.grow(j.right.strips(), k.cols(), words)

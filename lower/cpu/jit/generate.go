@@ -233,7 +233,7 @@ func (g *generator) finishTotals() {
 	if !g.isFlat {
 		return
 	}
-	for _, n := range g.plan.Definition.Exec.Nodes {
+	for _, n := range g.plan.Definition.Exec().Nodes {
 		if sum, ok := g.rowSums[n]; ok && n.Op == def.OpTotalSum {
 			v := g.addWith(instruction{op: opTree, imm: int32(sum), note: n.Name})
 			g.keepUniform(n, v)

@@ -178,7 +178,7 @@ func TestDisassembly(t *testing.T) {
 func rowwise() (list []*def.Definition) {
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
-			if d.Kind == def.KindRowwise {
+			if d.Expression() != nil {
 				list = append(list, d)
 			}
 		}

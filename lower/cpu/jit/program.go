@@ -176,8 +176,8 @@ func load(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (
 // translate makes the code of a definition, which need not be for this processor. The
 // target has it.
 func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (*program, target, error) {
-	if d.Kind != def.KindRowwise {
-		return nil, nil, fmt.Errorf("%s: no machine code for kind %s", d.Name, d.Kind)
+	if d.Expression() == nil {
+		return nil, nil, fmt.Errorf("%s: no machine code for kind %s", d.Name, d.Form)
 	}
 	plan := lower.NewProgram(d, dtypes, lower.Whole(d), costs{keepsRows: class&Long == 0})
 	isFlat := d.IsFlat() && class&apart == 0

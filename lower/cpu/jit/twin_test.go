@@ -127,7 +127,7 @@ func shipped() []*def.Definition {
 	var list []*def.Definition
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
-			if d.Kind == def.KindRowwise {
+			if d.Expression() != nil {
 				list = append(list, d)
 			}
 		}

@@ -41,10 +41,10 @@ func compileConverted(d *def.Definition, dtypes []num.DType, set machine.Set) (l
 		p.isHeld, result = true, num.F32
 	}
 	plain, err := def.Contraction(d.Name, def.ContractionForm{
-		Left: d.Operands[0].Name, LeftDims: d.Operands[0].Dims, TransposeLeft: d.TransposeLeft,
-		Right: d.Operands[1].Name, RightDims: d.Operands[1].Dims, TransposeRight: d.TransposeRight,
-		Result: d.Operands[2].Name, ResultDims: d.Operands[2].Dims, Accumulate: d.Accumulate,
-		Groups: def.Groups{Number: d.Group, Of: d.Grouped, Offsets: d.Offsets},
+		Left: d.Operands[0].Name, LeftDims: d.Operands[0].Dims, TransposeLeft: d.Product().TransposeLeft,
+		Right: d.Operands[1].Name, RightDims: d.Operands[1].Dims, TransposeRight: d.Product().TransposeRight,
+		Result: d.Operands[2].Name, ResultDims: d.Operands[2].Dims, Accumulate: d.Accumulates(),
+		Groups: def.Groups{Number: d.Groups().Number, Of: d.Groups().Of, Offsets: d.Groups().Offsets},
 	})
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (j *convertedJob) hold(i int, dtype num.DType) num.Array {
 
 // itemsIn returns the number of items that convert an operand for the inner program.
 func (j *convertedJob) itemsIn(i int) int {
-	if !j.p.isOwn(i) || i == 2 && !j.p.d.Accumulate {
+	if !j.p.isOwn(i) || i == 2 && !j.p.d.Accumulates() {
 		return 0
 	}
 	return parts(j.call.Operands[i].Rows, j.rows)

@@ -53,7 +53,7 @@ func (p *program) Bind(c *lower.Call, workers int) lowercpu.Job {
 	e := extent{
 		rows: j.products.Rows, cols: j.products.Cols, depth: j.products.Depth, products: j.products.Count,
 		groupedRows: p.grouping == lower.GroupedRows, groupedSums: p.grouping == lower.GroupedSums, dtype: p.code.dtype, workers: workers,
-		left: operandView(&j.left, 0, p.d.TransposeLeft), right: operandView(&j.right, 0, !p.d.TransposeRight),
+		left: operandView(&j.left, 0, p.d.Product().TransposeLeft), right: operandView(&j.right, 0, !p.d.Product().TransposeRight),
 	}
 	switch p.grouping {
 	case lower.GroupedRows:
@@ -129,8 +129,8 @@ func operandView(a *num.Array, offset int, linesAreColumns bool) view {
 func (j *job) product(i int) product {
 	d := j.p.d
 	p := product{
-		left:   operandView(&j.left, j.products.Left.Offset(i), d.TransposeLeft),
-		right:  operandView(&j.right, j.products.Right.Offset(i), !d.TransposeRight),
+		left:   operandView(&j.left, j.products.Left.Offset(i), d.Product().TransposeLeft),
+		right:  operandView(&j.right, j.products.Right.Offset(i), !d.Product().TransposeRight),
 		result: operandView(&j.result, j.products.Result.Offset(i), true),
 		rows:   j.products.Rows, cols: j.products.Cols, end: j.products.Depth,
 	}

@@ -13,8 +13,8 @@ import (
 // Compile lowers a contraction for operands stored in the given formats to code of an
 // instruction set.
 func Compile(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
-	if d.Kind != def.KindContraction {
-		return nil, fmt.Errorf("%s: no matrix product but of kind %s", d.Name, d.Kind)
+	if d.Product() == nil {
+		return nil, fmt.Errorf("%s: no matrix product but of kind %s", d.Name, d.Form)
 	}
 	if needsConversion(d, dtypes) {
 		return compileConverted(d, dtypes, set)

@@ -136,7 +136,7 @@ func (w *worker) packRight(to *panels, p *product, col, cols, k, depth int) {
 func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, depth int, isFirst, isLast bool) {
 	p := t.product
 	result := &p.result
-	accumulate := j.p.d.Accumulate
+	accumulate := j.p.d.Accumulates()
 	inPlace := j.p.result == num.F32 && result.line == 4 // the result can hold accumulators itself
 	firstRow := t.rows.first(t.firstPanel)
 	rows := t.rows.first(t.endPanel) - firstRow

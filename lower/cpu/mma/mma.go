@@ -48,8 +48,8 @@ type program struct {
 // Compile lowers a contraction for operands stored in the given formats. The model is
 // mma(L,F) or panels of it.
 func Compile(d *def.Definition, dtypes []num.DType, model def.Model, set machine.Set) (lowercpu.Program, error) {
-	if d.Kind != def.KindContraction {
-		return nil, fmt.Errorf("%s: model %s is for contractions, got %s", d.Name, model, d.Kind)
+	if d.Product() == nil {
+		return nil, fmt.Errorf("%s: model %s is for contractions, got %s", d.Name, model, d.Form)
 	}
 	if model.Inner() == def.FMAChain {
 		return nil, fmt.Errorf("%s: model %s has no steps, want mma(L,F) or panels of it", d.Name, model)

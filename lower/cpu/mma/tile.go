@@ -36,7 +36,7 @@ func newWorker(p *program) *worker {
 
 // compute computes the worker's tile.
 func (w *worker) compute() {
-	t, m, accumulates := w.tile, w.p.model, w.p.d.Accumulate
+	t, m, accumulates := w.tile, w.p.model, w.p.d.Accumulates()
 	if t.K == t.End && accumulates {
 		return // the old result stays, -0 included
 	}
@@ -104,9 +104,9 @@ func (w *worker) chain(first, end int) {
 		depth := min(w.p.depth, end-k)
 		padded := roundUp(depth, L)
 		w.left.layLeft(t.Rows, padded, L)
-		w.left.pack(w.line, &t.Left, !d.TransposeLeft, emin, t.Row, t.Rows, k, depth)
+		w.left.pack(w.line, &t.Left, !d.Product().TransposeLeft, emin, t.Row, t.Rows, k, depth)
 		w.right.layRight(t.Cols, padded, lanes)
-		w.right.pack(w.line, &t.Right, d.TransposeRight, emin, t.Col, t.Cols, k, depth)
+		w.right.pack(w.line, &t.Right, d.Product().TransposeRight, emin, t.Col, t.Cols, k, depth)
 		for c := 0; c < t.Cols; c += lanes {
 			w.steps = steps{
 				left: &w.left.values[0], leftExponents: &w.left.exponents[0],
@@ -155,7 +155,7 @@ func (w *worker) storePanels(panels int) {
 	}
 	for r := range t.Rows {
 		sums := w.trees[0][r*t.Cols:][:t.Cols]
-		if w.p.d.Accumulate {
+		if w.p.d.Accumulates() {
 			old := w.line[:t.Cols]
 			lowercpu.Load(old, &t.Result, t.Row+r, t.Col)
 			for c, v := range old {

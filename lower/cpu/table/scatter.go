@@ -26,10 +26,10 @@ func compileScatter(d *def.Definition, rows, result num.DType, g *generator) (lo
 	if !rows.IsFloat() || !result.IsFloat() {
 		return nil, fmt.Errorf("%s: sums of %s into %s, want floats", d.Name, rows, result)
 	}
-	s := newSums(g, rows, result, d.Accumulate)
+	s := newSums(g, rows, result, d.Accumulates())
 	p := &scatter{width: g.width, lanes: s.lanes}
 	p.plain = s.scatter(false)
-	if !d.Accumulate {
+	if !d.Accumulates() {
 		g.a.Align(16)
 		p.stream = s.scatter(true)
 	}
@@ -93,7 +93,7 @@ func (p *scatter) Bind(c *lower.Call, workers int) lowercpu.Job {
 	j.perItem = max(1, itemBytes(&j.result, workers)/(j.cols*j.result.DType.Size()))
 	j.limit = min(callWork/j.cols, exactTerms)
 	j.entry = p.plain
-	if !p.d.Accumulate && canStream(&j.result, p.width) {
+	if !p.d.Accumulates() && canStream(&j.result, p.width) {
 		j.entry = p.stream
 	}
 	for len(j.workers) < workers {
@@ -293,7 +293,7 @@ func (j *scatterJob) sumHeavy(w *scatterWorker, v, col int) {
 		f.totals = unsafe.Pointer(&w.exact)
 	} else {
 		clear(w.sums[:n])
-		if j.p.d.Accumulate {
+		if j.p.d.Accumulates() {
 			load(w.sums[:n], &j.result, v, col)
 		}
 		f.totals = unsafe.Pointer(&w.sums)
@@ -316,7 +316,7 @@ func (j *scatterJob) sumHeavy(w *scatterWorker, v, col int) {
 	for c := range n {
 		x := &w.units[c]
 		old := float64(0)
-		if j.p.d.Accumulate {
+		if j.p.d.Accumulates() {
 			old = float64(j.result.At(v, col+c))
 		}
 		j.result.SetBits(v, col+c, num.NarrowF64(j.result.DType, x.odd(old)))

@@ -33,13 +33,13 @@ func Compile(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.P
 	if len(dtypes) != len(d.Operands) {
 		return nil, fmt.Errorf("%s: %d formats, want %d", d.Name, len(dtypes), len(d.Operands))
 	}
-	switch d.Kind {
-	case def.KindGather:
+	switch d.Form.(type) {
+	case *def.Lookup:
 		return compileGather(d, g)
-	case def.KindScatterAdd:
+	case *def.Scatter:
 		return compileScatter(d, dtypes[1], dtypes[2], g)
 	}
-	return nil, fmt.Errorf("%s: got kind %s, want a gather or a scatter-add", d.Name, d.Kind)
+	return nil, fmt.Errorf("%s: got kind %s, want a gather or a scatter-add", d.Name, d.Form)
 }
 
 // program is what the programs of this package have in common: their code.

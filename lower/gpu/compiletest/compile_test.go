@@ -130,7 +130,7 @@ func (p *program) String() string {
 	for _, t := range p.dtypes {
 		name += "." + t.String()
 	}
-	if p.d.Kind == def.KindRowwise || p.source.NeedsTensorCores {
+	if p.d.Expression() != nil || p.source.NeedsTensorCores {
 		name += "." + p.variant.String()
 	}
 	if p.isMany {
@@ -215,7 +215,7 @@ func mmaPrograms(t testing.TB) []program {
 	t.Helper()
 	var list []program
 	for _, p := range programs(t) {
-		if p.d.Kind != def.KindContraction || !slices.Contains([]num.DType{num.F16, num.BF16}, p.dtypes[0]) {
+		if p.d.Product() == nil || !slices.Contains([]num.DType{num.F16, num.BF16}, p.dtypes[0]) {
 			continue
 		}
 		for _, v := range []gpu.Variant{gpu.Vector, gpu.Element} {

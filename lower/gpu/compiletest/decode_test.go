@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"tokitai/device/gpu/amdemu/isa"
+	"tokitai/amdgpu/isa"
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/gputest"
 	"tokitai/internal/testlevel"

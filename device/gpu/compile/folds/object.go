@@ -3,8 +3,8 @@ package folds
 import (
 	"fmt"
 
-	"tokitai/device/gpu/amdemu/codeobject"
-	"tokitai/device/gpu/amdemu/isa"
+	"tokitai/amdgpu/codeobject"
+	"tokitai/amdgpu/isa"
 )
 
 // Check returns an error if a kernel of a code object for an architecture has a fold. Code that

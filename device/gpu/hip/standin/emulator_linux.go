@@ -3,8 +3,8 @@ package standin
 import (
 	"fmt"
 
+	"tokitai/amdgpu/codeobject"
 	"tokitai/device/gpu/amdemu"
-	"tokitai/device/gpu/amdemu/codeobject"
 	"tokitai/device/gpu/compile"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"syscall"
 
-	"tokitai/device/gpu/amdemu/codeobject"
+	"tokitai/amdgpu/codeobject"
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/driver"
 )

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/sim"
 	"tokitai/internal/tool"
 	"tokitai/lower/gpu"
 )
@@ -89,12 +91,12 @@ func hasAddressSanitizer(t testing.TB, compiler string) bool {
 		if err := os.WriteFile(text, []byte("int main() {}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		addressSanitizer.exists = compile(folder, compiler, "-fsanitize=address", text, "-o", "empty") == nil
+		addressSanitizer.exists = runCompiler(folder, compiler, "-fsanitize=address", text, "-o", "empty") == nil
 	})
 	return addressSanitizer.exists
 }
 
-func compile(folder, compiler string, arguments ...string) error {
+func runCompiler(folder, compiler string, arguments ...string) error {
 	command := exec.Command(compiler, arguments...)
 	command.Dir = folder
 	if out, err := command.CombinedOutput(); err != nil {
@@ -110,13 +112,13 @@ func runtimeOf(compiler string, b Build) (string, error) {
 		if r.folder, r.err = os.MkdirTemp("", "tokitai-sim-"); r.err != nil {
 			return
 		}
-		headers := append([]gpu.SimFile{{Name: "prelude.h", Text: gpu.Prelude}, {Name: "tensorcore.h", Text: gpu.TensorCores}}, gpu.SimHeaders...)
-		for _, f := range append(headers, gpu.SimUnits...) {
+		headers := append([]compile.Header{{Name: "prelude.h", Text: gpu.Prelude}, {Name: "tensorcore.h", Text: gpu.TensorCores}}, sim.Headers...)
+		for _, f := range append(headers, sim.Units...) {
 			if r.err = os.WriteFile(filepath.Join(r.folder, f.Name), []byte(f.Text), 0o600); r.err != nil {
 				return
 			}
 		}
-		r.err = r.compile(compiler, b, gpu.SimUnits)
+		r.err = r.compile(compiler, b, sim.Units)
 	})
 	return r.folder, r.err
 }
@@ -124,24 +126,24 @@ func runtimeOf(compiler string, b Build) (string, error) {
 // tensorCoreOf adds the runtime of the tensor-core dialect to the folder.
 func tensorCoreOf(compiler string, b Build) error {
 	r := &runtimes[b]
-	r.tensorCore.Do(func() { r.tensorCoreErr = r.compile(compiler, b, gpu.SimTensorCoreUnits) })
+	r.tensorCore.Do(func() { r.tensorCoreErr = r.compile(compiler, b, sim.TensorCoreUnits) })
 	return r.tensorCoreErr
 }
 
-func (r *runtime) compile(compiler string, b Build, units []gpu.SimFile) error {
+func (r *runtime) compile(compiler string, b Build, units []compile.Header) error {
 	_, flags := b.flags()
 	for _, f := range units {
 		if err := os.WriteFile(filepath.Join(r.folder, f.Name), []byte(f.Text), 0o600); err != nil {
 			return err
 		}
-		if err := compile(r.folder, compiler, append(flags[:len(flags):len(flags)], "-DTOKITAI_SIM_MAIN", "-c", f.Name, "-o", object(f))...); err != nil {
+		if err := runCompiler(r.folder, compiler, append(flags[:len(flags):len(flags)], "-DTOKITAI_SIM_MAIN", "-c", f.Name, "-o", object(f))...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func object(f gpu.SimFile) string { return strings.TrimSuffix(f.Name, ".cc") + ".o" }
+func object(f compile.Header) string { return strings.TrimSuffix(f.Name, ".cc") + ".o" }
 
 // Program is a compiled source.
 type Program struct {
@@ -168,21 +170,21 @@ func Compile(t testing.TB, source string, b Build) *Program {
 		t.Fatal(err)
 	}
 	flags, linkFlags := b.flags()
-	if err := compile(folder, compiler, append(flags, "-I"+runtime, "-c", "kernel.cc", "-o", "kernel.o")...); err != nil {
+	if err := runCompiler(folder, compiler, append(flags, "-I"+runtime, "-c", "kernel.cc", "-o", "kernel.o")...); err != nil {
 		t.Fatal(err)
 	}
-	units := gpu.SimUnits
+	units := sim.Units
 	if strings.Contains(source, "#include \"tensorcore.h\"") {
 		if err := tensorCoreOf(compiler, b); err != nil {
 			t.Fatal(err)
 		}
-		units = append(units[:len(units):len(units)], gpu.SimTensorCoreUnits...)
+		units = append(units[:len(units):len(units)], sim.TensorCoreUnits...)
 	}
 	linkFlags = append(linkFlags, "kernel.o", "-o", "program", "-pthread", "-ldl")
 	for _, f := range units {
 		linkFlags = append(linkFlags, filepath.Join(runtime, object(f)))
 	}
-	if err := compile(folder, compiler, linkFlags...); err != nil {
+	if err := runCompiler(folder, compiler, linkFlags...); err != nil {
 		t.Fatal(err)
 	}
 	return p
