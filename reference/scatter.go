@@ -8,28 +8,9 @@ import (
 	"tokitai/num/exact"
 )
 
-// runGather copies rows, bit for bit.
-func runGather(d *def.Definition, operands []num.Array) error {
-	index, table, out := operands[0], operands[1], operands[2]
-	if index.Rows != out.Rows || out.Cols != table.Cols {
-		return fmt.Errorf("%s: sizes do not fit: %d indices, rows of %d, into %d×%d", d.Name, index.Rows, table.Cols, out.Rows, out.Cols)
-	}
-	for q := range out.Rows {
-		v := int(index.Int(q, 0))
-		for c := range out.Cols {
-			bits := uint32(0)
-			if v >= 0 && v < table.Rows {
-				bits = table.Bits(v, c)
-			}
-			out.SetBits(q, c, bits)
-		}
-	}
-	return nil
-}
-
 // runScatterAdd sums the rows of every index.
-func runScatterAdd(d *def.Definition, operands []num.Array, o *Options) error {
-	index, rows, result := operands[0], operands[1], operands[2]
+func runScatterAdd(d *def.Definition, f *def.Scatter, operands []num.Array, o *Options) error {
+	index, rows, result := operands[f.Index], operands[f.Rows], operands[f.Result]
 	if index.Rows != rows.Rows || rows.Cols != result.Cols {
 		return fmt.Errorf("%s: sizes do not fit: %d indices, %d×%d rows, into %d×%d", d.Name, index.Rows, rows.Rows, rows.Cols, result.Rows, result.Cols)
 	}
@@ -43,14 +24,14 @@ func runScatterAdd(d *def.Definition, operands []num.Array, o *Options) error {
 		if err := o.err(); err != nil {
 			return err
 		}
-		if d.Accumulates() && len(at) == 0 {
+		if f.Accumulate && len(at) == 0 {
 			continue // nothing is added: the row keeps its bits
 		}
 		for c := range result.Cols {
 			if rows.DType == num.F16 {
-				result.SetBits(v, c, exactSum(d, rows, result, at, v, c))
+				result.SetBits(v, c, exactSum(f, rows, result, at, v, c))
 			} else {
-				result.Set(v, c, chunkedSum(d, rows, result, at, v, c))
+				result.Set(v, c, chunkedSum(f, rows, result, at, v, c))
 			}
 		}
 	}
@@ -58,9 +39,9 @@ func runScatterAdd(d *def.Definition, operands []num.Array, o *Options) error {
 }
 
 // exactSum returns the exact sum of f16 values, rounded once.
-func exactSum(d *def.Definition, rows, result num.Array, at []int, v, c int) uint32 {
+func exactSum(f *def.Scatter, rows, result num.Array, at []int, v, c int) uint32 {
 	var sum exact.SumF16
-	if d.Accumulates() {
+	if f.Accumulate {
 		sum.AddValue(result.DType, result.Bits(v, c))
 	}
 	for _, q := range at {
@@ -70,9 +51,9 @@ func exactSum(d *def.Definition, rows, result num.Array, at []int, v, c int) uin
 }
 
 // chunkedSum adds chunks of occurrences, each summed from +0.
-func chunkedSum(d *def.Definition, rows, result num.Array, at []int, v, c int) float32 {
+func chunkedSum(f *def.Scatter, rows, result num.Array, at []int, v, c int) float32 {
 	total := float32(0)
-	if d.Accumulates() {
+	if f.Accumulate {
 		total = result.At(v, c)
 	}
 	for len(at) > 0 {

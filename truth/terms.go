@@ -2,7 +2,6 @@ package truth
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/bits"
 
@@ -22,33 +21,44 @@ type products struct {
 	init float64
 }
 
-// termsOf returns a function that returns the terms of an element, which are valid until
-// its next call.
-func (k *call) termsOf() (func(r, c int) products, error) {
-	switch k.d.Form.(type) {
-	case *def.Product:
-		return k.contractionTerms()
-	case *def.Lookup:
-		return k.gatherTerms()
-	case *def.Scatter:
-		return k.scatterTerms()
-	}
-	return nil, fmt.Errorf("%s: no mathematics for a %s", k.d.Name, k.d.Form)
+// terms is what differs between forms whose one result is a sum of products of stored values.
+type terms interface {
+	// result returns the position of the result.
+	result() int
+	// factors returns the format of the factors.
+	factors(k *call) num.DType
+	// areUnweighted reports whether the second factors are all 1.
+	areUnweighted() bool
+	// check returns an error if the options do not fit.
+	check(k *call) error
+	// terms returns a function that returns the terms of an element, which are valid until its
+	// next call.
+	terms(k *call) (func(r, c int) products, error)
+	// ownError bounds the error of the binary32 sum in the definition's own order.
+	ownError(k *call, p products, abs float64) float64
 }
 
-// encloseSums encloses the elements of the one result in out.
-func (k *call) encloseSums(out []ball.Ball) error {
-	if k.d.Ring().IsExact() {
-		return k.encloseExact(out)
+// sums evaluates forms whose one result is a sum of products.
+type sums struct{ terms }
+
+func (s sums) enclose(k *call, r *Result) error {
+	if err := s.check(k); err != nil {
+		return err
 	}
-	if k.d.Product() != nil {
-		return k.encloseContraction(out)
+	r.enclosures = room[ball.Ball](k)
+	return s.encloseAll(k, r.enclosures[s.result()])
+}
+
+// encloseAll encloses the elements of the result in out.
+func (s sums) encloseAll(k *call, out []ball.Ball) error {
+	if f, ok := s.terms.(productTerms); ok {
+		return f.encloseAll(k, out)
 	}
-	terms, err := k.termsOf()
+	terms, err := s.terms.terms(k)
 	if err != nil {
 		return err
 	}
-	result := k.operands[2]
+	result := k.operands[s.result()]
 	for r := range result.Rows {
 		if err := k.ended(); err != nil {
 			return err
@@ -60,82 +70,137 @@ func (k *call) encloseSums(out []ball.Ball) error {
 				k.keep(i, p, z)
 				continue
 			}
-			out[i] = k.encloseSum(p, z)
+			out[i] = s.encloseSum(k, p, z)
+		}
+	}
+	return nil
+}
+
+// roundSums rounds sums of products, which are always decided.
+func (s sums) round(k *call, z *Rounding, open *places) error {
+	terms, err := s.terms.terms(k)
+	if err != nil {
+		return err
+	}
+	result := k.operands[open.operand]
+	for row, columns := range open.columns {
+		for _, c := range columns {
+			p := terms(row, c)
+			i := row*result.Cols + c
+			if scales := k.scalesOf(row, c); len(scales) > 0 {
+				z.Bits[i] = exact.RoundBig(result.DType, multiplied(exact.Big(p.a, p.b, p.init), scales))
+			} else {
+				z.Bits[i], _ = exact.Round(result.DType, p.a, p.b, p.init)
+			}
+			z.State[i] = ByBig
+		}
+	}
+	return nil
+}
+
+// findGrid finds the elements of a contraction or a scatter-add whose sums of products, old value
+// included, are exact in every order, wherever the scales are multiplied in.
+func (s sums) findGrid(g *Grid, _ GridOptions) error {
+	k := g.call
+	if k.d.Copies() {
+		for i := range g.at[s.result()] {
+			g.at[s.result()][i] = true
+		}
+		return nil
+	}
+	terms, err := s.terms.terms(k)
+	if err != nil {
+		return err
+	}
+	bits := significand
+	if m := k.Model.Inner(); !s.areUnweighted() && m != def.FMAChain { // the largest term has F fractional bits, the result R
+		if bits = min(bits, m.F+1); m.R > 0 {
+			bits = min(bits, m.R+1)
+		}
+	}
+	var row *float64
+	var left []int
+	columns := map[*float64][]int{}
+	unitsOf := func(p products) (a, b []int) {
+		if s.areUnweighted() { // they share memory, and are multiplied by 1
+			return units(p.a), make([]int, len(p.a))
+		}
+		if row != &p.a[0] {
+			row, left = &p.a[0], units(p.a)
+		}
+		at := &p.b[0]
+		if columns[at] == nil {
+			columns[at] = units(p.b)
+		}
+		return left, columns[at]
+	}
+	result := k.operands[s.result()]
+	for r := range result.Rows {
+		if err := k.ended(); err != nil {
+			return err
+		}
+		for c := range result.Cols {
+			p := terms(r, c)
+			v := polynomial{}.FromFloat64(p.init)
+			if len(p.a) > 0 {
+				left, right := unitsOf(p)
+				v = v.Add(sumOf(p, left, right))
+			}
+			for _, scale := range k.scalesOf(r, c) {
+				v = v.Mul(v.FromFloat64(scale))
+			}
+			g.at[s.result()][r*result.Cols+c] = v.fits(bits)
+		}
+	}
+	return nil
+}
+
+func (s sums) findForms(f *Forms) error {
+	k := f.call
+	result := k.operands[s.result()]
+	terms := func(int, int) products { return products{} }
+	if k.d.HasScales() {
+		var err error
+		if terms, err = s.terms.terms(k); err != nil {
+			return err
+		}
+	}
+	for r := range result.Rows {
+		if err := k.ended(); err != nil {
+			return err
+		}
+		for c := range result.Cols {
+			one := form{isOne: true}
+			if scales := k.scalesOf(r, c); len(scales) > 0 {
+				one = formOfScaled(scales, terms(r, c))
+			}
+			f.at[s.result()][r*result.Cols+c] = one
 		}
 	}
 	return nil
 }
 
 // encloseSum encloses the exact sum, or in mode Rounded every binary32 result of it.
-func (k *call) encloseSum(p products, z exact.Product) ball.Ball {
+func (s sums) encloseSum(k *call, p products, z exact.Product) ball.Ball {
 	v := z.Ball()
 	if k.Mode == Rounded && v.Known() {
-		v = v.Widen(0, k.sumError(p, z.Abs))
+		v = v.Widen(0, s.sumError(k, p, z.Abs))
 	}
 	return v
 }
 
-// gatherTerms returns the terms of a gather: none, or only the copied value.
-func (k *call) gatherTerms() (func(r, c int) products, error) {
-	index, table, out := k.operands[0], k.operands[1], k.operands[2]
-	if index.Rows != out.Rows || out.Cols != table.Cols {
-		return nil, fmt.Errorf("%s: sizes do not fit: %d indices, rows of %d, into %d×%d", k.d.Name, index.Rows, table.Cols, out.Rows, out.Cols)
-	}
-	return func(q, c int) products {
-		v := int(index.Int(q, 0))
-		if v < 0 || v >= table.Rows {
-			return products{}
-		}
-		return products{init: float64(table.At(v, c))}
-	}, nil
-}
-
-func (k *call) scatterTerms() (func(r, c int) products, error) {
-	index, rows, result := k.operands[0], k.operands[1], k.operands[2]
-	if index.Rows != rows.Rows || rows.Cols != result.Cols {
-		return nil, fmt.Errorf("%s: sizes do not fit: %d indices, %d×%d rows, into %d×%d", k.d.Name, index.Rows, rows.Rows, rows.Cols, result.Rows, result.Cols)
-	}
-	queries := make([][]int, result.Rows)
-	longest := 0
-	for q := range index.Rows {
-		if v := int(index.Int(q, 0)); v >= 0 && v < result.Rows {
-			queries[v] = append(queries[v], q)
-			longest = max(longest, len(queries[v]))
-		}
-	}
-	values, ones := make([]float64, longest), make([]float64, longest)
-	for j := range ones {
-		ones[j] = 1
-	}
-	return func(v, c int) products {
-		n := len(queries[v])
-		for j, q := range queries[v] {
-			values[j] = float64(rows.At(q, c))
-		}
-		p := products{a: values[:n], b: ones[:n]}
-		if k.d.Accumulates() {
-			p.init = float64(result.At(v, c))
-		}
-		return p
-	}, nil
-}
-
 // sumError bounds the error of the binary32 sum, in Options.Order or in the definition's
 // own order; +Inf if it may overflow. abs is at least |init| + Σ|a·b|.
-func (k *call) sumError(p products, abs float64) float64 {
+func (s sums) sumError(k *call, p products, abs float64) float64 {
 	switch {
 	case k.d.Copies():
 		return 0
 	case k.Order != nil && k.Model == def.FMAChain:
-		return k.orderError(*k.Order, len(p.a), abs)
+		return s.orderError(k, *k.Order, len(p.a), abs)
 	case k.Order != nil && k.Model.P == 0:
-		return max(k.orderError(*k.Order, len(p.a), abs), k.stepsError(p))
-	case isScatter(k.d) && k.operands[1].DType == num.F16:
-		return 0 // exact until it is stored
-	case isScatter(k.d):
-		return scatterError(len(p.a), k.d.Accumulates(), abs)
+		return max(s.orderError(k, *k.Order, len(p.a), abs), stepsError(p, s.factors(k), k.Model))
 	}
-	return modelError(p, k.operands[0].DType, k.Model, abs, k.d.Accumulates())
+	return s.ownError(k, p, abs)
 }
 
 // modelError bounds the error of a sum in a model.
@@ -194,7 +259,7 @@ func panelsError(p products, d num.DType, m def.Model, abs float64, accumulates 
 // An old value is one more term. It may be anywhere in a declared order, or be added to the
 // sum of the others, which takes one more addition; the height of an order that is given only
 // by its height includes it.
-func (k *call) orderError(order def.Order, K int, abs float64) float64 {
+func (form sums) orderError(k *call, order def.Order, K int, abs float64) float64 {
 	if K == 0 {
 		return 0
 	}
@@ -207,7 +272,7 @@ func (k *call) orderError(order def.Order, K int, abs float64) float64 {
 		}
 	}
 	g, lost := gamma(h), 0.0
-	if d := k.operands[1].DType; isScatter(k.d) || d == num.F16 || d.IsFP8() {
+	if d := form.factors(k); form.areUnweighted() || d == num.F16 || d.IsFP8() {
 		g = min(g, float64(s.n-1)*unit)
 	} else {
 		if d == num.F32 {
@@ -233,8 +298,7 @@ func (k *call) orderError(order def.Order, K int, abs float64) float64 {
 //
 // where R is 23 for results of binary32, and N = K, or K + S if F < 23.
 // A subnormal counts with the smallest normal exponent of its format.
-func (k *call) stepsError(p products) float64 {
-	d := k.operands[0].DType
+func stepsError(p products, d num.DType, model def.Model) float64 {
 	least := num.ULP(d, 0) / num.ULP(d, 1)
 	m := math.Abs(p.init)
 	for j, a := range p.a {
@@ -243,13 +307,13 @@ func (k *call) stepsError(p products) float64 {
 		}
 	}
 	K := len(p.a)
-	S := float64((K + k.Model.L - 1) / k.Model.L)
+	S := float64((K + model.L - 1) / model.L)
 	m *= 1 + float64(K)*0x1p-50 // of this sum
-	lost := float64(float64(K) * math.Ldexp(1, -k.Model.F))
-	if k.Model.F < accFraction {
-		lost += float64(S * math.Ldexp(1, -k.Model.F))
+	lost := float64(float64(K) * math.Ldexp(1, -model.F))
+	if model.F < accFraction {
+		lost += float64(S * math.Ldexp(1, -model.F))
 	}
-	last := math.Ldexp(1, -cmp.Or(k.Model.R, 23))
+	last := math.Ldexp(1, -cmp.Or(model.R, 23))
 	relative := (lost + float64(S*(last+0x1p-24))) * (1 + 0x1p-50)
 	if relative >= 0.5 {
 		return math.Inf(1)
@@ -259,24 +323,6 @@ func (k *call) stepsError(p products) float64 {
 		return math.Inf(1)
 	}
 	return e
-}
-
-// scatterError bounds the error of a scatter-add. A term goes through the additions of its chunk
-// except the first, which adds to +0, and those of the chunk sums, of which again the first adds
-// to +0 unless there is an old value.
-func scatterError(n int, accumulates bool, abs float64) float64 {
-	if n == 0 {
-		return 0
-	}
-	h := min(n, def.ScatterChunk) - 1 + (n+def.ScatterChunk-1)/def.ScatterChunk - 1
-	if accumulates {
-		h++
-	}
-	g := gamma(h)
-	if !(abs*(1+g) <= math.MaxFloat32) {
-		return math.Inf(1)
-	}
-	return abs * g
 }
 
 // chainError returns a running bound for acc = fma(a[k], b[k], acc), k ascending. With s_k
@@ -349,9 +395,4 @@ func mmaError(p products, d num.DType, model def.Model, abs float64) float64 {
 		}
 	}
 	return e * (1 + K*0x1p-50)
-}
-
-func isScatter(d *def.Definition) bool {
-	_, ok := d.Form.(*def.Scatter)
-	return ok
 }
