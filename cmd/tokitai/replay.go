@@ -14,7 +14,7 @@ import (
 // absolute, and a program that may depend on its folder is run in the same one.
 
 // results are the flags that say where results go, which a replay leaves out.
-var results = []string{"out", "html", "json", "compact", "resume", "progress-file"}
+var results = []string{"out", "html", "json", "resume", "progress-file"}
 
 // replayOf returns the command line of a run, for any folder, without the given flags. It returns ""
 // if only the program that called this one can repeat the run.
