@@ -131,7 +131,7 @@ var rooms = []room{
 		{"engine", "a report does not know how its verdict was reached"},
 		{"op", "a report does not know how its verdict was reached"},
 	}},
-	{path: "evidence/html", only: &claim{[]string{"evidence", "internal/leftover", "internal/readfile"}, "a page shows what reports say"}},
+	{path: "evidence/html", only: &claim{[]string{"evidence", "internal/leftover", "internal/newfile", "internal/readfile"}, "a page shows what reports say"}},
 	{path: "accuracy", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "verify", mustNot: []ban{{"op/all", "it verifies the operations that it is given"}, {"accuracy", "what is measured there is a document, not a verdict"}}},
 	{path: "verify/mutants"},
