@@ -130,7 +130,7 @@ func (s sampler) sample(t testing.TB, kernel string) sample {
 		}
 	}
 	run := func(d *def.Definition, params []float64, operands ...num.Array) num.Array {
-		if err := reference.Run(d, operands, reference.Options{Params: params, Model: def.FMAChain}); err != nil {
+		if err := reference.Run(d, operands, reference.Options{Params: params, Accum: def.FMAChain}); err != nil {
 			t.Fatal(err)
 		}
 		return operands[len(operands)-1]

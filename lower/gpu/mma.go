@@ -148,7 +148,7 @@ func (k *fragments) launchTiles(p *Plan, c *lower.Call, entry int) error {
 // tensorCoreModels are the accumulation rules of mma.sync with f16 and bf16, by the
 // architecture of a device. Hopper's was compared with an H200 on millions of outputs;
 // the others are published (MMA-Sim, arXiv 2511.10909).
-var tensorCoreModels = map[string]def.Model{
+var tensorCoreAccums = map[string]def.Accum{
 	"sm_80": def.MMA(8, 24),                             // A100
 	"sm_86": def.MMA(8, 24),                             // GA10x
 	"sm_87": def.MMA(8, 24),                             // Orin
@@ -159,7 +159,7 @@ var tensorCoreModels = map[string]def.Model{
 
 // TensorCoreModel returns the accumulation rule of an architecture's tensor cores, or false
 // if it is not known.
-func TensorCoreModel(architecture string) (def.Model, bool) {
-	m, ok := tensorCoreModels[architecture]
+func TensorCoreAccum(architecture string) (def.Accum, bool) {
+	m, ok := tensorCoreAccums[architecture]
 	return m, ok
 }

@@ -52,7 +52,7 @@ func MatrixInstructions(architecture string) []tensorcore.Instruction {
 // KnownArchitectures lists the architectures of NVIDIA's GPUs whose matrix instructions have a
 // model.
 func KnownArchitectures() []string {
-	names := slices.Sorted(maps.Keys(tensorCoreModels))
+	names := slices.Sorted(maps.Keys(tensorCoreAccums))
 	return slices.DeleteFunc(names, func(s string) bool { return !strings.HasPrefix(s, "sm_") })
 }
 
@@ -61,11 +61,11 @@ func HasMMA(architecture string) bool { return len(MatrixInstructions(architectu
 
 // MatrixModel returns the model of an architecture's matrix instruction, or false if it is not
 // known. FP8 is known for Hopper's wgmma alone.
-func MatrixModel(architecture string, i tensorcore.Instruction) (num.MMA, bool) {
+func MatrixAccum(architecture string, i tensorcore.Instruction) (num.MMA, bool) {
 	if i.DType.IsFP8() {
 		return num.MMA{L: 32, F: 13, R: 13}, architecture == "sm_90a" && i.Family == "wgmma"
 	}
-	m, ok := TensorCoreModel(architecture)
+	m, ok := TensorCoreAccum(architecture)
 	return m.MMA(), ok
 }
 

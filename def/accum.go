@@ -27,21 +27,21 @@ import (
 // cores, blocks or machines, and the bits stay the same.
 //
 // The zero Model is fma. Models are comparable; each has one value.
-type Model struct {
+type Accum struct {
 	L, F int // of a tensor core's steps; 0 for fma
 	R    int // fractional bits of a step's result; 0 for those of binary32
 	P    int // the number of panels; 0 without
 }
 
 // FMAChain is the model that every device offers.
-var FMAChain = Model{}
+var FMAChain = Accum{}
 
 // MMA returns the model of a tensor core that adds l products at a time and keeps f
 // fractional bits.
-func MMA(l, f int) Model { return Model{L: l, F: f} }
+func MMA(l, f int) Accum { return Accum{L: l, F: f} }
 
 // Panels returns the model that divides the sum into p panels of the inner model.
-func Panels(inner Model, p int) Model {
+func Panels(inner Accum, p int) Accum {
 	inner.P = p
 	return inner
 }
@@ -53,13 +53,13 @@ const PanelUnit = 64
 const maxPanels = 1 << 16
 
 // Narrow returns m with r fractional bits in the result of each step.
-func (m Model) Narrow(r int) Model {
+func (m Accum) Narrow(r int) Accum {
 	m.R = r
 	return m
 }
 
 // String returns the model's name: fma, mma(16,25), mma(32,13,13), panels(fma,8).
-func (m Model) String() string {
+func (m Accum) String() string {
 	if m.P != 0 {
 		return fmt.Sprintf("panels(%s,%d)", m.Inner(), m.P)
 	}
@@ -70,7 +70,7 @@ func (m Model) String() string {
 }
 
 // MMA returns the steps of a tensor core's model.
-func (m Model) MMA() num.MMA { return num.MMA{L: m.L, F: m.F, R: m.R} }
+func (m Accum) MMA() num.MMA { return num.MMA{L: m.L, F: m.F, R: m.R} }
 
 var (
 	panelsForm = regexp.MustCompile(`^panels\((.+),([0-9]+)\)$`)
@@ -78,8 +78,8 @@ var (
 )
 
 // ParseModel parses the name of a model. It is the inverse of [Model.String].
-func ParseModel(s string) (Model, error) {
-	var m Model
+func ParseAccum(s string) (Accum, error) {
+	var m Accum
 	inner := s
 	if part := panelsForm.FindStringSubmatch(s); part != nil {
 		inner = part[1]
@@ -91,13 +91,13 @@ func ParseModel(s string) (Model, error) {
 		m.R, _ = strconv.Atoi(part[3])
 	}
 	if m.String() != s { // also where a number is out of range or written in another way
-		return Model{}, fmt.Errorf("model %q, want fma, mma(L,F), mma(L,F,R) or panels(MODEL,P), such as panels(mma(16,25),8)", s)
+		return Accum{}, fmt.Errorf("model %q, want fma, mma(L,F), mma(L,F,R) or panels(MODEL,P), such as panels(mma(16,25),8)", s)
 	}
 	return m, m.Check()
 }
 
 // Check returns an error if the model is invalid.
-func (m Model) Check() error {
+func (m Accum) Check() error {
 	switch {
 	case m.P < 0 || m.P > maxPanels || m.P&(m.P-1) != 0:
 		return fmt.Errorf("model %s has %d panels, want a power of two up to %d", m, m.P, maxPanels)
@@ -111,7 +111,7 @@ func (m Model) Check() error {
 
 // Takes returns an error if the model is invalid or cannot multiply factors stored in d:
 // those of tensor cores multiply f16, bf16 and FP8.
-func (m Model) Takes(d num.DType) error {
+func (m Accum) Takes(d num.DType) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
@@ -122,11 +122,11 @@ func (m Model) Takes(d num.DType) error {
 }
 
 // Inner returns the model of a panel, or m itself where there are no panels.
-func (m Model) Inner() Model { return Model{L: m.L, F: m.F, R: m.R} }
+func (m Accum) Inner() Accum { return Accum{L: m.L, F: m.F, R: m.R} }
 
 // PanelDepth returns how many products a panel of a sum of k has; the last ones may have
 // fewer. Without panels it returns k.
-func (m Model) PanelDepth(k int) int {
+func (m Accum) PanelDepth(k int) int {
 	if m.P == 0 {
 		return k
 	}

@@ -20,7 +20,7 @@ type models struct {
 }
 
 // model returns the accumulation rule of a case, and remembers it for the report.
-func (l *loaded) model() def.Model {
+func (l *loaded) accum() def.Accum {
 	t := l.target
 	if t.Lowering.Promise.AccumFor == nil {
 		return t.Lowering.Promise.Accum
@@ -52,8 +52,8 @@ func (x *models) names(l *engine.Lowering) string {
 
 // lossy returns the model whose errors the sums of a kernel may have: for products of f16 and bf16
 // the model of the profile's tensor cores, if it has any, otherwise the kernel's own.
-func (l *loaded) lossy() def.Model {
-	t, m := l.target, l.model()
+func (l *loaded) lossy() def.Accum {
+	t, m := l.target, l.accum()
 	if d := t.Definition; m != def.FMAChain || t.Promised() != promise.Stable || d.Product() == nil || d.Ring().IsExact() {
 		return m
 	}

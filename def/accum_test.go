@@ -9,7 +9,7 @@ import (
 
 func TestModelNames(t *testing.T) {
 	for _, c := range []struct {
-		m    Model
+		m    Accum
 		name string
 	}{
 		{FMAChain, "fma"},
@@ -23,12 +23,12 @@ func TestModelNames(t *testing.T) {
 		if got := c.m.String(); got != c.name {
 			t.Errorf("got %q, want %q", got, c.name)
 		}
-		if got, err := ParseModel(c.name); err != nil || got != c.m {
+		if got, err := ParseAccum(c.name); err != nil || got != c.m {
 			t.Errorf("ParseModel(%q) = %v, %v", c.name, got, err)
 		}
 	}
-	byModel := map[Model]string{Panels(MMA(16, 25), 8): "a key"}
-	if byModel[Model{L: 16, F: 25, P: 8}] != "a key" {
+	byModel := map[Accum]string{Panels(MMA(16, 25), 8): "a key"}
+	if byModel[Accum{L: 16, F: 25, P: 8}] != "a key" {
 		t.Error("equal models are different keys")
 	}
 }
@@ -54,7 +54,7 @@ func TestParseModelRefuses(t *testing.T) {
 		"panels(panels(fma,2),2)":        "want fma",
 		"panels(mma(16,40),8)":           "want 1 to 32",
 	} {
-		if m, err := ParseModel(name); err == nil || !strings.Contains(err.Error(), want) {
+		if m, err := ParseAccum(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseModel(%q) = %v, %v, want %q", name, m, err, want)
 		}
 	}
@@ -63,7 +63,7 @@ func TestParseModelRefuses(t *testing.T) {
 func TestModelTakes(t *testing.T) {
 	for _, d := range []num.DType{num.F16, num.BF16, num.F32, num.E4M3, num.E5M2} {
 		for _, c := range []struct {
-			m    Model
+			m    Accum
 			want bool
 		}{
 			{FMAChain, true}, {Panels(FMAChain, 4), true},

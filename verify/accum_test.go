@@ -21,7 +21,7 @@ import (
 
 // splitProduct multiplies matrices with the sum divided among goroutines, one for each
 // panel. join adds up the panels' sums of one element.
-func splitProduct(d *def.Definition, model func(dtypes []num.DType, columns, length int) def.Model, join func(sums []float32) float32) engine.KernelFunc {
+func splitProduct(d *def.Definition, model func(dtypes []num.DType, columns, length int) def.Accum, join func(sums []float32) float32) engine.KernelFunc {
 	return func(l *engine.Launch) error {
 		a, b, c := l.Operands[0].Array, l.Operands[1].Array, l.Operands[2].Array
 		m := model([]num.DType{a.DType, b.DType, c.DType}, c.Cols, a.Cols)
@@ -85,7 +85,7 @@ func oneByOne(sums []float32) float32 {
 
 // splitLowering has four panels where sums are long.
 func splitLowering(join func([]float32) float32) *engine.Lowering {
-	model := func(_ []num.DType, _, length int) def.Model {
+	model := func(_ []num.DType, _, length int) def.Accum {
 		if length < 100 {
 			return def.FMAChain
 		}
@@ -93,7 +93,7 @@ func splitLowering(join func([]float32) float32) *engine.Lowering {
 	}
 	return &engine.Lowering{
 		Name: "test.split", Device: "cpu",
-		Promise: engine.Promise{AccumFor: func(architecture string, dtypes []num.DType, columns, length int) def.Model {
+		Promise: engine.Promise{AccumFor: func(architecture string, dtypes []num.DType, columns, length int) def.Accum {
 			if architecture != runtime.GOARCH {
 				panic("the architecture is " + architecture)
 			}
