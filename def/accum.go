@@ -8,39 +8,39 @@ import (
 	"tokitai/num"
 )
 
-// Model is the accumulation rule of a contraction: how the products of one element are
+// Accum is the accumulation rule of a contraction: how the products of one element are
 // added up, to the bit. A lowering declares it; the reference computes it.
 //
 //	fma             acc = fma(a_k, b_k, acc), k ascending, from the old result or +0
 //	mma(L,F)        steps of L products on a tensor core, as num.MMA describes them
 //	mma(L,F,R)      the same, with results of R fractional bits
-//	panels(m,P)     the sum is cut into P panels, each a sum of model m (below)
+//	panels(m,P)     the sum is cut into P panels, each a sum of rule m (below)
 //
 // A sum of K products in P panels, P a power of two, has panels of
 //
 //	S = K/P, rounded up, and then up to a multiple of 64
 //
 // products: panel i covers k from i·S up to (i+1)·S, so that the last ones may be short
-// or empty. Each panel is a sum of the inner model from +0, in binary32. The panels' sums
+// or empty. Each panel is a sum of the inner rule from +0, in binary32. The panels' sums
 // are added as neighbours in a binary tree, s[i] = s[2i] + s[2i+1], where an empty panel
 // adds nothing; an old result is added last. The panels can be computed by different
 // cores, blocks or machines, and the bits stay the same.
 //
-// The zero Model is fma. Models are comparable; each has one value.
+// The zero Accum is fma. Rules are comparable; each has one value.
 type Accum struct {
 	L, F int // of a tensor core's steps; 0 for fma
 	R    int // fractional bits of a step's result; 0 for those of binary32
 	P    int // the number of panels; 0 without
 }
 
-// FMAChain is the model that every device offers.
+// FMAChain is the rule that every device offers.
 var FMAChain = Accum{}
 
-// MMA returns the model of a tensor core that adds l products at a time and keeps f
+// MMA returns the rule of a tensor core that adds l products at a time and keeps f
 // fractional bits.
 func MMA(l, f int) Accum { return Accum{L: l, F: f} }
 
-// Panels returns the model that divides the sum into p panels of the inner model.
+// Panels returns the rule that divides the sum into p panels of the inner rule.
 func Panels(inner Accum, p int) Accum {
 	inner.P = p
 	return inner
@@ -58,7 +58,7 @@ func (m Accum) Narrow(r int) Accum {
 	return m
 }
 
-// String returns the model's name: fma, mma(16,25), mma(32,13,13), panels(fma,8).
+// String returns the rule's name: fma, mma(16,25), mma(32,13,13), panels(fma,8).
 func (m Accum) String() string {
 	if m.P != 0 {
 		return fmt.Sprintf("panels(%s,%d)", m.Inner(), m.P)
@@ -69,7 +69,7 @@ func (m Accum) String() string {
 	return m.MMA().String()
 }
 
-// MMA returns the steps of a tensor core's model.
+// MMA returns the steps of a tensor core's rule.
 func (m Accum) MMA() num.MMA { return num.MMA{L: m.L, F: m.F, R: m.R} }
 
 var (
@@ -77,7 +77,7 @@ var (
 	mmaForm    = regexp.MustCompile(`^mma\(([0-9]+),([0-9]+)(?:,([0-9]+))?\)$`)
 )
 
-// ParseModel parses the name of a model. It is the inverse of [Model.String].
+// ParseAccum parses the name of a rule. It is the inverse of [Accum.String].
 func ParseAccum(s string) (Accum, error) {
 	var m Accum
 	inner := s
@@ -96,7 +96,7 @@ func ParseAccum(s string) (Accum, error) {
 	return m, m.Check()
 }
 
-// Check returns an error if the model is invalid.
+// Check returns an error if the rule is invalid.
 func (m Accum) Check() error {
 	switch {
 	case m.P < 0 || m.P > maxPanels || m.P&(m.P-1) != 0:
@@ -109,7 +109,7 @@ func (m Accum) Check() error {
 	return nil
 }
 
-// Takes returns an error if the model is invalid or cannot multiply factors stored in d:
+// Takes returns an error if the rule is invalid or cannot multiply factors stored in d:
 // those of tensor cores multiply f16, bf16 and FP8.
 func (m Accum) Takes(d num.DType) error {
 	if err := m.Check(); err != nil {
@@ -121,7 +121,7 @@ func (m Accum) Takes(d num.DType) error {
 	return nil
 }
 
-// Inner returns the model of a panel, or m itself where there are no panels.
+// Inner returns the rule of a panel, or m itself where there are no panels.
 func (m Accum) Inner() Accum { return Accum{L: m.L, F: m.F, R: m.R} }
 
 // PanelDepth returns how many products a panel of a sum of k has; the last ones may have

@@ -64,7 +64,7 @@ func (c *selfTestCase) judgeBounded(l *Lowering, m def.Accum, got []num.Array) (
 }
 
 // StableOptions returns what promise stable allows the lowering, for calls with the given
-// parameters under a model.
+// parameters under an accumulation rule.
 func (l *Lowering) StableOptions(ctx context.Context, params []float64, m def.Accum) truth.StableOptions {
 	declares := l.Promise.Declares
 	declares.FlushesSubnormals = declares.Flushes()

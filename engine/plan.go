@@ -312,7 +312,7 @@ func (q *Queue) allows(s *settings, l *Lowering, d *def.Definition, c *lower.Cal
 	return s.policy != Same || l.Promise.IsBits() && q.accumOf(l, d, c) == def.FMAChain
 }
 
-// modelOf returns a lowering's accumulation rule for a call.
+// accumOf returns a lowering's accumulation rule for a call.
 func (q *Queue) accumOf(l *Lowering, d *def.Definition, c *lower.Call) def.Accum {
 	if l.Promise.AccumFor == nil {
 		return l.Promise.Accum // without asking the device

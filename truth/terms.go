@@ -203,7 +203,7 @@ func (s sums) sumError(k *call, p products, abs float64) float64 {
 	return s.ownError(k, p, abs)
 }
 
-// modelError bounds the error of a sum in a model.
+// accumError bounds the error of a sum by an accumulation rule.
 func accumError(p products, d num.DType, m def.Accum, abs float64, accumulates bool) float64 {
 	switch {
 	case len(p.a) == 0:

@@ -36,7 +36,7 @@ func openCublasLt() (engine.Compiler, error) {
 	return l, nil
 }
 
-// cublasLtModel returns the arithmetic in which the library's sums are bounded: that of
+// cublasLtAccum returns the arithmetic in which the library's sums are bounded: that of
 // the tensor cores for 16-bit factors, and fused multiply-adds for f32. An architecture
 // whose rule is not known is given the coarsest that any has, Volta's.
 func cublasLtAccum(architecture string, dtypes []num.DType, _, _ int) def.Accum {

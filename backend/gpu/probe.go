@@ -19,7 +19,7 @@ func (d *Device) MatrixInstructions() []tensorcore.Instruction {
 	return lowergpu.MatrixInstructions(d.Describe().Architecture)
 }
 
-// MatrixModel returns the model that lowerings declare for an instruction, or false if the
+// MatrixAccum returns the accumulation rule that lowerings declare for an instruction, or false if the
 // device's architecture is in no table.
 func (d *Device) MatrixAccum(i tensorcore.Instruction) (num.MMA, bool) {
 	return lowergpu.MatrixAccum(d.Describe().Architecture, i)

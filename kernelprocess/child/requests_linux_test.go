@@ -727,7 +727,7 @@ func TestDescriptorsThatWait(t *testing.T) {
 		unix.Close(fd)
 	}
 	await.For(t, "the reader takes no more", func() bool {
-		return await.IsBlocked("select", "serve.(*server).takeDescriptors")
+		return await.IsBlocked("select", "child.(*server).takeDescriptors")
 	})
 	if open := descriptors(t) - before; open > maxDescriptors+2 {
 		t.Errorf("%d descriptors wait, want about %d", open, maxDescriptors)

@@ -591,7 +591,7 @@ func report() error {
 		_, err := r.Read(make([]byte, 1))
 		received <- err
 	}()
-	if !await.Until(func() bool { return await.IsBlocked("IO wait", "process.report.func1") }) {
+	if !await.Until(func() bool { return await.IsBlocked("IO wait", "spawn.report.func1") }) {
 		return errors.New("the reader does not wait")
 	}
 

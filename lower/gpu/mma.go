@@ -145,7 +145,7 @@ func (k *fragments) launchTiles(p *Plan, c *lower.Call, entry int) error {
 	return k.launch(p, c, k.divide(&p.products, t.rows, t.cols), entry, t.threads(), t.bytes())
 }
 
-// tensorCoreModels are the accumulation rules of mma.sync with f16 and bf16, by the
+// tensorCoreAccums are the accumulation rules of mma.sync with f16 and bf16, by the
 // architecture of a device. Hopper's was compared with an H200 on millions of outputs;
 // the others are published (MMA-Sim, arXiv 2511.10909).
 var tensorCoreAccums = map[string]def.Accum{
@@ -157,7 +157,7 @@ var tensorCoreAccums = map[string]def.Accum{
 	"sim32": def.MMA(16, 25), // the simulator, by sim_tensorcore.h
 }
 
-// TensorCoreModel returns the accumulation rule of an architecture's tensor cores, or false
+// TensorCoreAccum returns the accumulation rule of an architecture's tensor cores, or false
 // if it is not known.
 func TensorCoreAccum(architecture string) (def.Accum, bool) {
 	m, ok := tensorCoreAccums[architecture]

@@ -59,7 +59,7 @@ func KnownArchitectures() []string {
 // HasMMA reports whether an architecture has mma.sync with f16 and bf16.
 func HasMMA(architecture string) bool { return len(MatrixInstructions(architecture)) > 0 }
 
-// MatrixModel returns the model of an architecture's matrix instruction, or false if it is not
+// MatrixAccum returns the accumulation rule of an architecture's matrix instruction, or false if it is not
 // known. FP8 is known for Hopper's wgmma alone.
 func MatrixAccum(architecture string, i tensorcore.Instruction) (num.MMA, bool) {
 	if i.DType.IsFP8() {
