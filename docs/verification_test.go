@@ -106,7 +106,7 @@ func TestTensorCoreModels(t *testing.T) {
 		var rows []string // instruction and model
 		formats := map[string][]string{}
 		for _, i := range lowergpu.MatrixInstructions(architecture) {
-			if m, ok := lowergpu.MatrixModel(architecture, i); ok {
+			if m, ok := lowergpu.MatrixAccum(architecture, i); ok {
 				row := fmt.Sprintf("| %s | %v | %%s | %v |\n", architecture, i, m)
 				if formats[row] == nil {
 					rows = append(rows, row)

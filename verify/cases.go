@@ -68,7 +68,7 @@ func (t *Target) cases(o *Options) []*Case {
 	l.drawn()
 	l.long()
 	l.counters()
-	l.models()
+	l.accums()
 	l.popular()
 	l.farApart()
 	l.slices()

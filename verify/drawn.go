@@ -265,7 +265,7 @@ var (
 
 // models adds the shapes of well-known models, with as many rows, and for products as much of the
 // other widths, as the level allows.
-func (l *lister) models() {
+func (l *lister) accums() {
 	d, g := l.t.Definition, l.drawing("models")
 	most := l.p.outputs
 	if l.p.pairs && d.Access() == def.AlongRows {
