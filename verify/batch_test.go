@@ -22,6 +22,7 @@ import (
 // TestBatchChecks checks that level quick checks every output that is indexed by rows in batches of
 // every size.
 func TestBatchChecks(t *testing.T) {
+	t.Parallel()
 	want := slices.Concat([]int{3}, around(8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096))
 	for _, x := range cpuTargets() {
 		d := x.Definition
@@ -72,6 +73,7 @@ func batchMutant(operand int, happens func(l *engine.Launch, row int) bool) *eng
 // TestBatchInvarianceBites plants kernels whose rows depend on the batch. Each is right on
 // the batch of the case itself: only the check of batches runs the others.
 func TestBatchInvarianceBites(t *testing.T) {
+	t.Parallel()
 	const rows = 33
 	count := func(l *engine.Launch) int { return l.Operands[len(l.Operands)-1].Rows }
 	isNaN := func(l *engine.Launch, row int) bool {
@@ -121,6 +123,7 @@ func TestBatchInvarianceBites(t *testing.T) {
 // TestBatchInvarianceOfSome checks that exempt outputs are not compared, and that outputs that
 // depend on their place are compared at the same place.
 func TestBatchInvarianceOfSome(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		d     *def.Definition
 		dtype num.DType

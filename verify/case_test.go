@@ -31,6 +31,7 @@ func cpuTargets() []*verify.Target {
 // TestCaseNames checks that every case of every target has a unique name, and that parsing the name
 // gives the case.
 func TestCaseNames(t *testing.T) {
+	t.Parallel()
 	levels := testlevel.Pick([]verify.Level{verify.Smoke, verify.Quick}, []verify.Level{verify.Smoke, verify.Quick, verify.Full})
 	for _, x := range someOf(cpuTargets()) {
 		for _, level := range levels {
@@ -61,6 +62,7 @@ func TestCaseNames(t *testing.T) {
 }
 
 func TestParseCaseRefuses(t *testing.T) {
+	t.Parallel()
 	x := target(softmax.ForwardDefinition, num.F16, bitwise(honest))
 	y := target(layernorm.ForwardDefinition, num.F16, bitwise(honest))
 	wider := def.Must(def.Rowwise("copy", func(b *def.Builder) { b.Out("y", b.In("x"), def.Like("x").Or(num.F32)) }))
@@ -168,6 +170,7 @@ func TestSmokeIsSmall(t *testing.T) {
 // TestLevelsGrow checks that each level has a minimum number of cases of every target, and more
 // than the level below.
 func TestLevelsGrow(t *testing.T) {
+	t.Parallel()
 	least := map[verify.Level]int{verify.Smoke: 100, verify.Quick: 330, verify.Full: 1900}
 	for _, x := range someOf(cpuTargets()) {
 		before := 0
@@ -215,6 +218,7 @@ func around(sizes ...int) []int {
 // TestSuiteReaches lists the sizes, patterns and checks that level quick must have, so that none is
 // removed by mistake.
 func TestSuiteReaches(t *testing.T) {
+	t.Parallel()
 	rowwise := map[string][]int{
 		"C": slices.Concat(upTo(40), around(64, 128, 256, 512, 1024, 2048, 8192)), // lanes of 256, 1024, 8192; chunks of 512
 		"R": slices.Concat(upTo(9), around(64, 256, 1024)),
@@ -308,6 +312,7 @@ func TestSuiteReaches(t *testing.T) {
 // TestEveryPattern checks that level quick runs through all 16-bit values for definitions without
 // sums.
 func TestEveryPattern(t *testing.T) {
+	t.Parallel()
 	for _, x := range cpuTargets() {
 		cases := verify.CasesOf(x, verify.Quick)
 		has := slices.ContainsFunc(cases, func(c *verify.Case) bool { return c.Pattern == "every" })
@@ -320,6 +325,7 @@ func TestEveryPattern(t *testing.T) {
 // TestDuplicates checks that some index occurs at least three times and others never, and that some
 // cases have more than two chunks of one index.
 func TestDuplicates(t *testing.T) {
+	t.Parallel()
 	for _, d := range []*def.Definition{embedding.ForwardDefinition, embedding.BackwardDefinition, embedding.AccumulateDefinition} {
 		x := target(d, num.F16, bitwise(honest))
 		for _, level := range []verify.Level{verify.Smoke, verify.Quick} {

@@ -38,6 +38,7 @@ func shapesOf(x *verify.Target, o verify.Options) map[string]bool {
 // axes is longer than 2^16 in some case, that of a table's rows by a third, and also on a grid if
 // terms are added; and that level full has a matrix product with more than 2^23 results.
 func TestCountersOf16Bits(t *testing.T) {
+	t.Parallel()
 	seen := map[*def.Definition]bool{}
 	for _, x := range verify.Targets(all.Operations, cpu.Backend) {
 		d := x.Definition
@@ -88,6 +89,7 @@ func TestCountersOf16Bits(t *testing.T) {
 // TestShapesDependOnTheSeed checks that every level has shapes that another seed does not have, and
 // that a kernel that is right only on the shapes of one seed is rejected under another.
 func TestShapesDependOnTheSeed(t *testing.T) {
+	t.Parallel()
 	for level, least := range map[verify.Level]int{verify.Smoke: 6, verify.Quick: 80, verify.Full: 1200} {
 		x := target(softmax.ForwardDefinition, num.F16, bitwise(honest))
 		one, two := shapesOf(x, verify.Options{Level: level, Seed: 1}), shapesOf(x, verify.Options{Level: level, Seed: 2})
@@ -123,6 +125,7 @@ func TestShapesDependOnTheSeed(t *testing.T) {
 // TestAlignedRows checks that level quick has, whatever the seed, cases in which the rows of each
 // operand of a product begin at multiples of 64 elements, with a gap between them.
 func TestAlignedRows(t *testing.T) {
+	t.Parallel()
 	x := target(gemm.ForwardDefinition, num.F32, bitwise(honest))
 	for seed := range uint64(20) {
 		isAligned := map[string]bool{}
@@ -140,6 +143,7 @@ func TestAlignedRows(t *testing.T) {
 // TestLongAxes checks that level quick has every pattern on an axis of at least 4096, whatever the
 // seed, and that definitions that sum over rows or terms have some long sums.
 func TestLongAxes(t *testing.T) {
+	t.Parallel()
 	for _, x := range cpuTargets() {
 		for seed := range uint64(2) {
 			longest, summed := map[string]int{}, 0
@@ -169,6 +173,7 @@ func TestLongAxes(t *testing.T) {
 // TestHardPatternOnALongAxis checks a kernel that loses subnormals after column 5000, which cases
 // with subnormals once did not reach.
 func TestHardPatternOnALongAxis(t *testing.T) {
+	t.Parallel()
 	k := bitwise(damaged(func(l *engine.Launch, out []num.Array) {
 		x := l.Operands[0].Array
 		tiny := float32(math.Ldexp(1, -14))
@@ -192,6 +197,7 @@ func TestHardPatternOnALongAxis(t *testing.T) {
 
 // TestModelShapes checks that level quick has the widths of well-known models.
 func TestModelShapes(t *testing.T) {
+	t.Parallel()
 	for _, dtype := range []num.DType{num.F16, num.F32} {
 		cols := lengths(target(softmax.ForwardDefinition, dtype, bitwise(honest)), verify.Quick, "C")
 		inner := lengths(target(gemm.ForwardDefinition, dtype, bitwise(honest)), verify.Quick, "K")
@@ -211,6 +217,7 @@ func TestModelShapes(t *testing.T) {
 // TestOwnShapes checks that the user's shapes are run with every pattern and every check that takes
 // any shape, and that invalid shapes are refused.
 func TestOwnShapes(t *testing.T) {
+	t.Parallel()
 	x := target(layernorm.ForwardDefinition, num.BF16, bitwise(honest))
 	shape, err := verify.ParseShape("R=3,C=4321")
 	if err != nil || shape.String() != "C=4321,R=3" {
@@ -273,6 +280,7 @@ func TestOwnShapes(t *testing.T) {
 // TestFarOffsets checks kernels that compute offsets in too small integers, and so read another row
 // if rows are far apart.
 func TestFarOffsets(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		what  string
 		far   int

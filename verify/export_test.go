@@ -33,9 +33,6 @@ func ParseCase(t *Target, name string) (*Case, error) { return t.parseCase(name)
 // CaseName returns a case's name.
 func CaseName(t *Target, c *Case) string { return c.name(t) }
 
-// CaseOutputs returns the number of output elements of one run of a case.
-func CaseOutputs(t *Target, c *Case) int64 { return c.outputs(t.Definition) }
-
 // IsAccuracy reports whether a case is compared with the truth as well.
 func IsAccuracy(c *Case) bool { return c.isAccuracy }
 
