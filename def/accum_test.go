@@ -24,7 +24,7 @@ func TestModelNames(t *testing.T) {
 			t.Errorf("got %q, want %q", got, c.name)
 		}
 		if got, err := ParseAccum(c.name); err != nil || got != c.m {
-			t.Errorf("ParseModel(%q) = %v, %v", c.name, got, err)
+			t.Errorf("ParseAccum(%q) = %v, %v", c.name, got, err)
 		}
 	}
 	byModel := map[Accum]string{Panels(MMA(16, 25), 8): "a key"}
@@ -33,7 +33,7 @@ func TestModelNames(t *testing.T) {
 	}
 }
 
-func TestParseModelRefuses(t *testing.T) {
+func TestParseAccumRefuses(t *testing.T) {
 	for name, want := range map[string]string{
 		"":                               "want fma, mma(L,F), mma(L,F,R) or panels(MODEL,P)",
 		"FMA":                            "want fma",
@@ -55,7 +55,7 @@ func TestParseModelRefuses(t *testing.T) {
 		"panels(mma(16,40),8)":           "want 1 to 32",
 	} {
 		if m, err := ParseAccum(name); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ParseModel(%q) = %v, %v, want %q", name, m, err, want)
+			t.Errorf("ParseAccum(%q) = %v, %v, want %q", name, m, err, want)
 		}
 	}
 }

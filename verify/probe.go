@@ -27,9 +27,9 @@ type MatrixDevice interface {
 	// MatrixInstructions lists the instructions that RunTiles can run.
 	MatrixInstructions() []tensorcore.Instruction
 
-	// MatrixModel returns the model that lowerings declare for an instruction, or false if
+	// MatrixAccum returns the accumulation rule that lowerings declare for an instruction, or false if
 	// the device's architecture is in no table.
-	MatrixModel(i tensorcore.Instruction) (num.MMA, bool)
+	MatrixAccum(i tensorcore.Instruction) (num.MMA, bool)
 
 	// RunTiles runs one instruction on the tiles of batches and fills their D. It returns
 	// the kernel's source and the SHA-256 of the compiled program, in hexadecimal.
@@ -111,7 +111,7 @@ func Probe(ctx context.Context, dev MatrixDevice, i tensorcore.Instruction, o Op
 		return nil, fmt.Errorf("verify: seed is %d, want at most %d for a probe", o.Seed, math.MaxUint16)
 	}
 	p := &probe{instruction: i, device: dev, o: &o, candidates: candidatesOf(i), began: time.Now()}
-	p.declared, p.isKnown = dev.MatrixModel(i)
+	p.declared, p.isKnown = dev.MatrixAccum(i)
 	if name := p.declared.String(); p.isKnown && !slices.ContainsFunc(p.candidates, func(c *candidate) bool { return c.name == name }) {
 		m := p.declared
 		p.candidates = append(p.candidates, &candidate{name: name, step: func(x, y []uint32, c float32) float32 { return m.Dot(i.DType, x, y, c) }})

@@ -57,7 +57,7 @@ var mmaTiles = [...][]mmaTile{
 }
 
 // CompileMMA lowers a contraction to mma.sync, for operands stored in the given formats. The
-// bits are those of the model that [TensorCoreModel] returns.
+// bits are those of the model that [TensorCoreAccum] returns.
 func CompileMMA(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel, error) {
 	if err := takesTensorCores(d, dtypes); err != nil {
 		return nil, err
