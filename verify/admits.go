@@ -12,10 +12,10 @@ import (
 // Usual returns the first kind of data of the target's operation. If it has none for the
 // definition, Usual returns the usual parameters and normally distributed values.
 func (t *Target) Usual() op.Data {
-	if list := t.data(); len(list) > 0 {
+	if list := t.source().data(); len(list) > 0 {
 		return list[0]
 	}
-	return op.Data{Name: "normal", Definition: t.Definition, Params: t.usualParams()}
+	return op.Data{Name: "normal", Definition: t.Definition, Params: t.source().usualParams()}
 }
 
 // Formats returns the usual formats of the operands in the target's format.

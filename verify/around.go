@@ -26,7 +26,7 @@ func (c *Case) around(t *Target, seed uint64) around {
 		bare = c.clone()
 		bare.Guards = ""
 	}
-	g := gen.Seeded(gen.New("around "+bare.name(t)).Next() ^ gen.Seeded(seed).Next())
+	g := gen.Seeded(gen.New("around "+bare.name(t.source())).Next() ^ gen.Seeded(seed).Next())
 	a := around{key: g.Next()}
 	a.guards = [...]trial.Guards{
 		trial.GuardsOfNaN, trial.GuardsOfNaN, trial.GuardsOfNaN, trial.GuardsOfNaN,

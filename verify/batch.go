@@ -16,23 +16,6 @@ import (
 // that the list of cases crosses the edges of tiles. The rows are those of the batch axis; in a
 // product with batch axes, matrices count as rows too.
 
-// batchAxes lists the letters along which an output is independent of the rest.
-func batchAxes(d *def.Definition) []string {
-	var letters []string
-	for i := range d.Operands {
-		if use, _ := d.BatchUse(i); d.Operands[i].IsOut && use != def.WholeBatch {
-			letters = append(letters, d.BatchAxis())
-			break
-		}
-	}
-	for _, a := range d.Axes() {
-		if a.Role == def.Batch {
-			letters = append(letters, a.Letter)
-		}
-	}
-	return letters
-}
-
 // batchUse returns what an index of a letter depends on in an output.
 func batchUse(d *def.Definition, letter string, operand int) def.BatchUse {
 	if letter != d.BatchAxis() { // a batch axis of a product
@@ -273,7 +256,7 @@ func axisAlong(o *def.Operand, a num.Array, letter string) axis {
 	if isColumn(o, k) {
 		return axis{isColumn: true}
 	}
-	per, n := axisOf(o, a, k)
+	per, n := trial.AxisOf(o, a, k)
 	return axis{per: per, n: n}
 }
 
@@ -291,63 +274,4 @@ func (x axis) place(other axis, index, r, c int) (row, col int) {
 		return r, index
 	}
 	return r/(other.per*other.n)*(x.per*x.n) + index*x.per + r%other.per, c
-}
-
-// batches lists numbers of rows at the edges of tiles: those right above an edge, or those
-// around it.
-func batches(most int, isAround bool) []int {
-	list := []int{3}
-	for edge := 8; edge <= 4096; edge *= 2 {
-		if isAround {
-			list = append(list, edge-1, edge)
-		}
-		list = append(list, edge+1)
-	}
-	return slices.DeleteFunc(list, func(n int) bool { return n > most })
-}
-
-// batch adds batches of many sizes, of short and long rows, and of rows of the sizes for which
-// kernels have fast paths.
-func (l *lister) batch() {
-	d := l.t.Definition
-	shapes := [][]int{{37, 7}, {64, 16}}
-	switch d.Access() {
-	case def.AlongRows:
-		shapes = [][]int{{3}, {256}, {8200}}
-	case def.FromIndex:
-		shapes = [][]int{{9, 7}, {33, 64}}
-	}
-	for _, letter := range batchAxes(d) {
-		name, most := "batch-"+letter, 4097
-		if l.t.checkNamed(name) == nil {
-			return
-		}
-		if letter != d.BatchAxis() {
-			most = 9 // matrices
-		}
-		for _, rest := range shapes {
-			for _, n := range batches(most, l.p.pairs && !d.HasAxes()) {
-				c := &Case{Check: name, Pattern: l.t.patterns()[0].name, Sizes: l.shape(append([]int{5}, rest...)...), Formats: l.usual}
-				l.coarsen(c)
-				for k := range c.Sizes {
-					if c.Sizes[k].Letter == letter {
-						c.Sizes[k].N = n // whatever the grain
-					}
-				}
-				if l.isWithin(c) && c.largest(d) <= 6*l.p.outputs {
-					l.addAsIs(c)
-				}
-			}
-		}
-	}
-}
-
-// largest returns the number of elements of the largest operand.
-func (c *Case) largest(d *def.Definition) int64 {
-	n, sizes := int64(0), c.sizes()
-	for i := range d.Operands {
-		rows, cols := d.Operands[i].Matrix(sizes)
-		n = max(n, int64(rows)*int64(cols))
-	}
-	return n
 }

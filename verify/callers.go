@@ -216,8 +216,8 @@ func (x *trialRun) otherParams() iter.Seq2[string, []float64] {
 		for n := 1; n <= 16; n++ {
 			varied := *x.c
 			varied.Params = n
-			params := t.params(&varied)
-			if t.hasSettings() {
+			params := t.source().params(&varied)
+			if t.source().hasSettings() {
 				if !seen["setting"] && !slices.Equal(params, now) {
 					seen["setting"] = true
 					if !yield("setting", params) {
@@ -438,35 +438,4 @@ func cancelled(x *trialRun) (int64, *finding, error) {
 		}
 	}
 	return sum.compared, sum.f, sum.err
-}
-
-// busyShape is large enough that launches which begin together overlap.
-func (l *lister) busyShape() []int {
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		if l.p.pairs && !l.t.Definition.HasAxes() {
-			return []int{128, 128, 128}
-		}
-		return []int{40, 40, 40}
-	case def.FromIndex, def.ToIndex:
-		if l.p.pairs {
-			return []int{700, 300, 33}
-		}
-		return []int{200, 33, 9}
-	}
-	if l.p.pairs {
-		return []int{48, 515}
-	}
-	return []int{2, 200}
-}
-
-// sampledShape has operands of several hundred elements.
-func (l *lister) sampledShape() []int {
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		return []int{7, 60, 8}
-	case def.FromIndex, def.ToIndex:
-		return []int{40, 31, 13}
-	}
-	return []int{2, 200}
 }

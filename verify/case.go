@@ -60,7 +60,7 @@ func (s Size) String() string {
 const insideOption = "indices=inside"
 
 // name returns the case's name for a target.
-func (c *Case) name(t *Target) string {
+func (c *Case) name(t *Source) string {
 	var b strings.Builder
 	if c.Check != "" {
 		b.WriteString(c.Check + ":")
@@ -87,7 +87,7 @@ func (c *Case) name(t *Target) string {
 	if c.InPlace != "" {
 		b.WriteString("/" + c.InPlace)
 	}
-	usual := t.formats()[0]
+	usual := t.Formats[0]
 	for i, f := range c.Formats {
 		if f != usual[i] {
 			fmt.Fprintf(&b, "/%s=%s", t.Definition.Operands[i].Name, f)
@@ -137,18 +137,6 @@ func (c *Case) clone() *Case {
 	return &d
 }
 
-// outputsOf returns the number of output elements of one run that are judged.
-func (t *Target) outputsOf(c *Case) int64 {
-	n, sizes := int64(0), c.sizes()
-	for i := range t.Definition.Operands {
-		if t.isJudged(i) {
-			rows, cols := t.Definition.Operands[i].Matrix(sizes)
-			n += int64(rows) * int64(cols)
-		}
-	}
-	return n
-}
-
 // outputs returns the number of output elements of one run.
 func (c *Case) outputs(d *def.Definition) int64 {
 	n, sizes := int64(0), c.sizes()
@@ -168,8 +156,8 @@ const mostFar = 36
 const maxCaseElements = 1 << 33
 
 // parseCase returns the case with the given name.
-func (t *Target) parseCase(name string) (*Case, error) {
-	c := &Case{Formats: slices.Clone(t.formats()[0])}
+func (t *Source) parseCase(name string) (*Case, error) {
+	c := &Case{Formats: slices.Clone(t.Formats[0])}
 	refuse := func(format string, args ...any) (*Case, error) {
 		return nil, &UnknownError{What: "case", Name: name, Reason: fmt.Sprintf(format, args...), Known: t.caseNames()}
 	}
@@ -219,18 +207,12 @@ func (t *Target) parseCase(name string) (*Case, error) {
 	if out, in, ok := strings.Cut(c.InPlace, "="); ok && c.Formats[t.Definition.Operand(out)] != c.Formats[t.Definition.Operand(in)] {
 		return refuse("%s may not be %s, which is stored in another format", out, in)
 	}
-	if !slices.ContainsFunc(t.formats(), func(f []num.DType) bool { return slices.Equal(f, c.Formats) }) {
+	if !slices.ContainsFunc(t.Formats, func(f []num.DType) bool { return slices.Equal(f, c.Formats) }) {
 		return refuse("%s has no such formats", t.Definition.Name)
 	}
 	c.isAccuracy = c.Check == ""
 	c.isStatistics = c.isAccuracy && slices.ContainsFunc(t.data(), func(d op.Data) bool { return slug(d.Name) == c.Pattern })
 	return c, nil
-}
-
-// CheckCase returns an *UnknownError if the target has no case of that name.
-func (t *Target) CheckCase(name string) error {
-	_, err := t.parseCase(name)
-	return err
 }
 
 func parseSize(text string) (Size, bool) {
@@ -250,7 +232,7 @@ func parseSize(text string) (Size, bool) {
 }
 
 // parseOption parses gap=, offset=, y=x or gamma=f32. It returns what is wrong with it, or "".
-func (t *Target) parseOption(c *Case, option string) string {
+func (t *Source) parseOption(c *Case, option string) string {
 	const most = 1 << 20
 	left, right, ok := strings.Cut(option, "=")
 	if !ok {
@@ -304,4 +286,33 @@ func (t *Target) parseOption(c *Case, option string) string {
 	}
 	c.Formats[i] = f
 	return ""
+}
+
+// largest returns the number of elements of the largest operand.
+func (c *Case) largest(d *def.Definition) int64 {
+	n, sizes := int64(0), c.sizes()
+	for i := range d.Operands {
+		rows, cols := d.Operands[i].Matrix(sizes)
+		n = max(n, int64(rows)*int64(cols))
+	}
+	return n
+}
+
+// elements counts the elements of all operands.
+func (c *Case) elements(d *def.Definition) (n int64) {
+	sizes := c.sizes()
+	for i := range d.Operands {
+		rows, cols := d.Operands[i].Matrix(sizes)
+		n += int64(rows) * int64(cols)
+	}
+	return n
+}
+
+// sizesText returns the sizes of a case as its name has them.
+func (c *Case) sizesText() string {
+	var parts []string
+	for _, s := range c.Sizes {
+		parts = append(parts, s.String())
+	}
+	return strings.Join(parts, ",")
 }

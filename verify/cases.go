@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"tokitai/def"
-	"tokitai/evidence"
 	"tokitai/internal/gen"
 	"tokitai/num"
 )
@@ -45,8 +44,11 @@ var plans = [...]plan{
 }
 
 // cases lists the cases of a verification.
-func (t *Target) cases(o *Options) []*Case {
-	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], only: o.Restrict, seen: map[string]bool{}}
+func (t *Source) cases(o *Request) []*Case {
+	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.Formats[0], only: o.Restrict, seen: map[string]bool{}}
+	if o.Outputs > 0 {
+		l.p.outputs, l.p.edges = o.Outputs, int(o.Outputs)
+	}
 	if d := t.Definition; o.Level == Quick && d.Multiplies() && (d.HasAxes() || d.Accumulates()) {
 		// The arithmetic of a single matrix is verified by the product without axes and old values.
 		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 40, 1
@@ -83,13 +85,13 @@ func (t *Target) cases(o *Options) []*Case {
 		l.invariance(o)
 	}
 	if o.OnlyInvariance {
-		return slices.DeleteFunc(l.list, func(c *Case) bool { return c.Check == "" || !isInvariance(l.t.checkNamed(c.Check)) })
+		return slices.DeleteFunc(l.list, func(c *Case) bool { return c.Check == "" || !l.t.checkNamed(c.Check).NeedsNoAnswer() })
 	}
 	return l.list
 }
 
 type lister struct {
-	t      *Target
+	t      *Source
 	p      plan
 	seed   uint64
 	shapes []Shape // of the user
@@ -122,7 +124,7 @@ func (l *lister) addAsIs(c *Case) {
 // coarsen rounds the sizes of matrices, gaps and offsets of a case up to multiples of the
 // lowering's grain.
 func (l *lister) coarsen(c *Case) {
-	grain := max(l.t.Lowering.Grain, 1)
+	grain := max(l.t.Grain, 1)
 	if grain == 1 {
 		return
 	}
@@ -300,7 +302,7 @@ func (l *lister) pairs() {
 	}
 	if name := "barely-above-a-tie"; l.t.pattern(name) != nil {
 		l.add(&Case{Pattern: name, Sizes: l.shape(8200, 1, 1)})
-		for _, f := range l.t.formats()[1:] {
+		for _, f := range l.t.Formats[1:] {
 			l.add(&Case{Pattern: name, Sizes: l.shape(8200, 1, 1), Formats: f})
 		}
 	}
@@ -467,7 +469,7 @@ func (l *lister) formats() {
 			l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(n...), Gap: 5, Offset: 3, Uneven: uneven})
 		}
 	}
-	for _, f := range l.t.formats()[1:] {
+	for _, f := range l.t.Formats[1:] {
 		for k, n := range l.usualShapes()[:3] {
 			if name := []string{"normal", "special", "rarely-special"}[k]; l.t.pattern(name) != nil {
 				l.add(&Case{Pattern: name, Sizes: l.shape(n...), Formats: f})
@@ -493,7 +495,7 @@ func (l *lister) random() {
 	d := l.t.Definition
 	g := gen.New(d.Name + "/" + l.t.DType.String())
 	for range l.p.random {
-		c := &Case{Pattern: l.nextPattern(), Formats: l.t.formats()[g.Below(len(l.t.formats()))]}
+		c := &Case{Pattern: l.nextPattern(), Formats: l.t.Formats[g.Below(len(l.t.Formats))]}
 		for _, letter := range d.Sizes() {
 			most := [...]int{9, 33, 70, 150, 9, 20, 600, 2000}[g.Below(8)]
 			if l.p.outputs < 4000 {
@@ -535,57 +537,57 @@ func work(c *Case) int64 {
 func (l *lister) checks() {
 	shapes := l.usualShapes()
 	usual := l.t.patterns()[0].name
-	for _, k := range l.t.checks() {
-		if strings.HasPrefix(k.name, "batch-") {
+	for _, k := range l.t.checks(false) {
+		if strings.HasPrefix(k.Name, "batch-") {
 			continue // see batch
 		}
-		if k.name == "endure" {
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(2, 3, 2)})
+		if k.Name == "endure" {
+			l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(2, 3, 2)})
 			continue
 		}
-		if k.name == freshCheck {
+		if k.Name == freshCheck {
 			for i := range l.p.checks {
-				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(shapes[i%len(shapes)]...)})
+				l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(shapes[i%len(shapes)]...)})
 			}
 			continue
 		}
-		if k.sizes != nil {
+		if k.Sizes != nil {
 			for _, n := range []int{5, 33, 66, 17, 130}[:1+min(l.p.checks, 4)] {
-				l.add(&Case{Check: k.name, Pattern: usual, Sizes: k.sizes(n)})
+				l.add(&Case{Check: k.Name, Pattern: usual, Sizes: k.Sizes(n)})
 			}
 			continue
 		}
-		if l.p.pairs && slices.Contains([]string{"concurrent", "repeat", "late-change", "scratch", "cancel"}, k.name) {
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.longShape()...)})
+		if l.p.pairs && slices.Contains([]string{"concurrent", "repeat", "late-change", "scratch", "cancel"}, k.Name) {
+			l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(l.longShape()...)})
 		}
-		if k.name == "concurrent" {
-			if l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.busyShape()...)}); !l.p.pairs {
+		if k.Name == "concurrent" {
+			if l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(l.busyShape()...)}); !l.p.pairs {
 				continue
 			}
 		}
-		if k.name == "late-change" { // more elements than a key of samples has
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.sampledShape()...)})
+		if k.Name == "late-change" { // more elements than a key of samples has
+			l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(l.sampledShape()...)})
 		}
 		for i := range l.p.checks {
 			n := shapes[i%len(shapes)]
-			if isOften := k.name == "late-change" || k.name == "scratch" || k.name == "cancel"; isOften && l.p.checks == 1 {
+			if isOften := k.Name == "late-change" || k.Name == "scratch" || k.Name == "cancel"; isOften && l.p.checks == 1 {
 				n = []int{3, 9, 5} // level smoke is small, and these run dozens of times
 			}
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: withMatrices(l.t.Definition, k.name, l.shape(n...))})
+			l.add(&Case{Check: k.Name, Pattern: usual, Sizes: withMatrices(l.t.Definition, k.Name, l.shape(n...))})
 		}
-		if l.t.Definition.Access() == def.AlongRows && k.tier == evidence.Invariance && (l.p.checks > 1 || k.name == "workers") {
+		if l.t.Definition.Access() == def.AlongRows && k.IsInvariance && (l.p.checks > 1 || k.Name == "workers") {
 			rows, cols := 16, 9 // enough for several workers
 			if l.p.checks > 1 {
 				rows, cols = 40, 67
 			}
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(rows, cols)})
+			l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(rows, cols)})
 		}
-		for _, f := range l.t.formats()[1:] {
-			if l.t.Definition.Multiplies() && k.tier == evidence.Invariance {
-				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(3, 300, 5), Formats: f}) // rounding to 16 bits would hide another order
+		for _, f := range l.t.Formats[1:] {
+			if l.t.Definition.Multiplies() && k.IsInvariance {
+				l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(3, 300, 5), Formats: f}) // rounding to 16 bits would hide another order
 			}
 			if l.p.checks > 1 {
-				l.add(&Case{Check: k.name, Pattern: usual, Sizes: withMatrices(l.t.Definition, k.name, l.shape(shapes[0]...)), Formats: f})
+				l.add(&Case{Check: k.Name, Pattern: usual, Sizes: withMatrices(l.t.Definition, k.Name, l.shape(shapes[0]...)), Formats: f})
 			}
 		}
 	}
@@ -611,7 +613,7 @@ func (l *lister) accuracy() {
 		}
 		l.add(c)
 		if l.t.Definition.Multiplies() { // with the accumulator in sight
-			for _, f := range l.t.formats()[1:] {
+			for _, f := range l.t.Formats[1:] {
 				wide := c.clone()
 				wide.Formats, wide.isAccuracy = f, false
 				l.add(wide)
@@ -723,61 +725,14 @@ func (l *lister) counting() {
 	}
 }
 
-// Work is the number of cases of a verification, and an estimate of the time that they take
-// together, in a unit of its own.
-func (t *Target) Work(o Options) (cases int, work float64) {
-	list := t.schedule(&o).cases
-	for _, c := range list {
-		work += t.workOf(c, &o)
-	}
-	return len(list), work
-}
-
-// workOf estimates the time that a case takes, in units of about the time it takes to judge
-// one output. Reports of progress depend on it, and which cases fit into a budget of work.
-func (t *Target) workOf(c *Case, o *Options) float64 {
-	const launch, truth, multiplyAdds = 300, 8, 12
-	d := t.Definition
-	once := float64(c.outputs(d))
-	if d.Multiplies() {
-		once += float64(work(c)) / multiplyAdds
-	}
-	judged := once
-	if c.isAccuracy || !t.Lowering.Promise.IsBits() {
-		judged *= truth
-	}
-	launches := 1.0
-	switch c.Check {
-	case "":
-	case "endure":
-		launches += float64(o.endurance())
-	case "repeat":
-		launches += repeats
-	case "concurrent", "scratch":
-		launches += 36
-	case "rerun":
-		launches += 1.5 * float64(plans[o.Level].reruns)
-	case "late-change":
-		launches += 6 * float64(len(d.Operands))
-		judged *= 3 * float64(len(d.Operands))
-	case "cancel":
-		launches += 20
-	default:
-		launches += 4
-	}
-	return judged + launches*(launch+once/4)
-}
-
-// caseNames returns the names of the quick cases under seed 0, for messages about unknown names.
-func (t *Target) caseNames() []string {
-	return t.nameList.get(func() []string {
-		var names []string
-		for _, c := range t.cases(&Options{Level: Quick}) {
-			names = append(names, c.name(t))
-		}
-		return names
-	})
-}
-
 // exampleCase returns a valid name of a case, for messages.
-func (t *Target) exampleCase() string { return t.caseNames()[0] }
+func (t *Source) exampleCase() string { return t.caseNames()[0] }
+
+// quickNames lists the names of the quick cases under seed 0.
+func (t *Source) quickNames() []string {
+	var names []string
+	for _, c := range t.cases(&Request{Level: Quick}) {
+		names = append(names, c.name(t))
+	}
+	return names
+}

@@ -20,11 +20,8 @@ import (
 // results of different inputs, or an invariance of the result. The first run is judged like
 // any other case; further runs are compared with it, bit for bit.
 type check struct {
-	name string
-	tier evidence.TierName // relations or invariance
-	run  func(x *trialRun) (compared int64, f *finding, err error)
-
-	sizes func(length int) []Size // sizes that the check needs, of a length; nil if any will do
+	Check
+	run func(x *trialRun) (compared int64, f *finding, err error)
 }
 
 // trialRun is a case that has run once.
@@ -50,12 +47,12 @@ func (t *Target) checks() []*check { return t.checkList.get(t.makeChecks) }
 func (t *Target) makeChecks() []*check {
 	var list []*check
 	add := func(tier evidence.TierName, name string, run func(*trialRun) (int64, *finding, error)) {
-		list = append(list, &check{name: name, tier: tier, run: run})
+		list = append(list, &check{Check{Name: name, IsInvariance: tier == evidence.Invariance}, run})
 	}
 	d := t.Definition
 	if t.Operation != nil {
 		for _, s := range t.Operation.Scalings {
-			if s.Definition == d && t.scalesExactly() && t.scales(s) {
+			if s.Definition == d && t.scalesExactly() && t.fixed.Keeps(d, s) {
 				add(evidence.Relations, "scale-"+slug(s.Name)+"-up", scaled(s, 4))
 				add(evidence.Relations, "scale-"+slug(s.Name)+"-down", scaled(s, -3))
 			}
@@ -92,7 +89,7 @@ func (t *Target) makeChecks() []*check {
 		for b := range a {
 			if sizes, ok := shareable(d, b, a); ok {
 				add(evidence.Relations, "share-"+d.Operands[b].Name+"-"+d.Operands[a].Name, sharing(b, a))
-				list[len(list)-1].sizes = sizes
+				list[len(list)-1].Sizes = sizes
 			}
 		}
 	}
@@ -112,12 +109,13 @@ func (t *Target) makeChecks() []*check {
 	return list
 }
 
+// allChecks lists the checks of every verification, and then those of Options.Invariance.
+func (t *Target) allChecks() []*check { return slices.Concat(t.checks(), t.invarianceChecks()) }
+
 func (t *Target) checkNamed(name string) *check {
-	for _, list := range [][]*check{t.checks(), t.invarianceChecks()} {
-		for _, k := range list {
-			if k.name == name {
-				return k
-			}
+	for _, k := range t.allChecks() {
+		if k.Name == name {
+			return k
 		}
 	}
 	return nil
@@ -292,7 +290,7 @@ func mirror(a num.Array, o *def.Operand, letter string, r, c int) (int, int) {
 		case isColumn(o, k):
 			c = a.Cols - 1 - c
 		default:
-			per, n := axisOf(o, a, k)
+			per, n := trial.AxisOf(o, a, k)
 			r += (n - 1 - 2*(r/per%n)) * per
 		}
 	}
@@ -414,9 +412,6 @@ func inPlace(out, in string) func(*trialRun) (int64, *finding, error) {
 	}
 }
 
-// repeats is more than ten: a known kernel went wrong after ten calls.
-const repeats = 14
-
 // repeated runs the same inputs many times in the same memory, with other inputs in
 // between: a kernel that caches by address fails.
 func repeated(x *trialRun) (int64, *finding, error) {
@@ -429,7 +424,7 @@ func repeated(x *trialRun) (int64, *finding, error) {
 }
 
 // endured reruns the kernel as often as the level, or a budget, says.
-func endured(x *trialRun) (int64, *finding, error) { return x.repeat(x.s.o.endurance()) }
+func endured(x *trialRun) (int64, *finding, error) { return x.repeat(x.s.o.request(x.s.t).endurance()) }
 
 func (x *trialRun) repeat(times int) (int64, *finding, error) {
 	other := x.l.other(1)
@@ -595,4 +590,12 @@ func (c *concurrentCall) close() {
 	if c.queue != nil && !c.placed.bench.isHung.Load() {
 		c.queue.Close()
 	}
+}
+
+// tier returns the tier in which a check counts.
+func (k *check) tier() evidence.TierName {
+	if k.IsInvariance {
+		return evidence.Invariance
+	}
+	return evidence.Relations
 }

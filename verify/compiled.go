@@ -251,7 +251,7 @@ func (k *compiled) run(l *loaded, operands []num.Array) ([]num.Array, error) {
 
 // refuse notes that an answer was found wrong.
 func (k *compiled) refuse(l *loaded, operand, reason string) {
-	where := l.c.name(l.target)
+	where := l.c.name(l.target.source())
 	if operand != "" {
 		where += ", " + operand
 	}
@@ -263,7 +263,7 @@ func (k *compiled) refuse(l *loaded, operand, reason string) {
 // so that a kernel cannot know them in advance.
 func drawKey(seed uint64, l *loaded, out *outcome) uint64 {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d %s %s", seed, l.c.name(l.target), out.hash(l.target.Definition))
+	fmt.Fprintf(h, "%d %s %s", seed, l.c.name(l.target.source()), out.hash(l.target.Definition))
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
@@ -287,7 +287,7 @@ func lengthOf(d *def.Definition, operands []num.Array, letter string) int {
 			case isColumn(o, k):
 				return operands[i].Cols
 			default:
-				_, n := axisOf(o, operands[i], k)
+				_, n := trial.AxisOf(o, operands[i], k)
 				return n
 			}
 		}
@@ -313,7 +313,7 @@ func picked(d *def.Definition, operands []num.Array, letter string, lines []int)
 			list[i] = b
 			continue
 		}
-		per, _ := axisOf(o, a, k)
+		per, _ := trial.AxisOf(o, a, k)
 		b := a
 		b.Rows = len(lines) * per
 		if a.Batch.Count > 0 {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"tokitai/def"
-	"tokitai/evidence"
 	"tokitai/internal/gen"
 )
 
@@ -32,7 +31,7 @@ func (l *lister) drawPattern(g *gen.Generator) string {
 // drawLayout draws a layout, one of the choices of formats, and now and then a variation of
 // the parameters.
 func (l *lister) drawLayout(g *gen.Generator, c *Case) {
-	formats := l.t.formats()
+	formats := l.t.Formats
 	if c.Formats = formats[0]; g.Below(3) == 0 {
 		c.Formats = formats[g.Below(len(formats))]
 	}
@@ -76,15 +75,15 @@ func (l *lister) drawn() {
 		}
 		l.add(c)
 	}
-	for _, k := range l.t.checks() {
-		if k.name == "endure" || k.name == freshCheck || k.sizes != nil || strings.HasPrefix(k.name, "batch-") {
+	for _, k := range l.t.checks(false) {
+		if k.Name == "endure" || k.Name == freshCheck || k.Sizes != nil || strings.HasPrefix(k.Name, "batch-") {
 			continue // they have thousands of runs, start processes, or have sizes of their own
 		}
-		if l.p.checks == 1 && k.tier == evidence.Invariance {
+		if l.p.checks == 1 && k.IsInvariance {
 			continue // level smoke is small
 		}
 		for range l.p.checks {
-			l.add(&Case{Check: k.name, Pattern: l.t.patterns()[0].name, Sizes: withMatrices(l.t.Definition, k.name, l.drawSizes(g, min(l.p.area, 1<<10)))})
+			l.add(&Case{Check: k.Name, Pattern: l.t.patterns()[0].name, Sizes: withMatrices(l.t.Definition, k.Name, l.drawSizes(g, min(l.p.area, 1<<10)))})
 		}
 	}
 }
@@ -377,15 +376,15 @@ func (l *lister) own() {
 			l.drawLayout(g, varied)
 			add(varied)
 		}
-		for _, f := range l.t.formats()[1:] {
+		for _, f := range l.t.Formats[1:] {
 			add(&Case{Pattern: usual, Formats: f})
 		}
 		for _, where := range l.places(&Case{Formats: l.usual}) {
 			add(&Case{Pattern: usual, InPlace: where})
 		}
-		for _, k := range l.t.checks() {
-			if k.name != "endure" && k.name != freshCheck && k.sizes == nil {
-				add(&Case{Check: k.name, Pattern: usual})
+		for _, k := range l.t.checks(false) {
+			if k.Name != "endure" && k.Name != freshCheck && k.Sizes == nil {
+				add(&Case{Check: k.Name, Pattern: usual})
 			}
 		}
 	}

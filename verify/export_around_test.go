@@ -10,7 +10,7 @@ import (
 // PoisonsOf returns what the first output holds before the first and the second run of a
 // case, under seed 1.
 func PoisonsOf(t *Target, name string) [2]uint64 {
-	c, err := t.parseCase(name)
+	c, err := t.source().parseCase(name)
 	if err != nil {
 		panic(err)
 	}

@@ -14,9 +14,6 @@ import (
 // Kernels that were written elsewhere run in processes of their own. They may refuse calls, return
 // values that are not outputs, and remember earlier calls.
 
-// freshCheck is the check that runs a kernel again in a new process.
-const freshCheck = "fresh"
-
 // fresh runs the kernel again in a new process: results must not depend on earlier calls.
 func fresh(x *trialRun) (int64, *finding, error) {
 	x.s.bench.trial.Renew()
@@ -99,7 +96,7 @@ func (r *refusals) count(t *Target, c *Case, err *engine.UnsuitedError) {
 	}
 	formats := formatText(t.Definition, c.Formats)
 	if (*r)[formats] == nil {
-		(*r)[formats] = &refusal{first: fmt.Sprintf("%s: %s", c.name(t), firstLine(err.Cause.Error()))}
+		(*r)[formats] = &refusal{first: fmt.Sprintf("%s: %s", c.name(t.source()), firstLine(err.Cause.Error()))}
 	}
 	(*r)[formats].cases++
 }
@@ -111,7 +108,7 @@ func (r refusals) reason(s *verification) string {
 		return ""
 	}
 	for _, done := range s.done {
-		c, err := s.t.parseCase(done.Name)
+		c, err := s.t.source().parseCase(done.Name)
 		if err != nil {
 			continue
 		}

@@ -107,7 +107,7 @@ func (s *verification) setDecided(r *evidence.Report) {
 // isOwnData reports whether a case has one of the operation's own kinds of data in its own
 // size or, if the operation has none, pattern normal.
 func (t *Target) isOwnData(c *Case) bool {
-	if len(t.data()) == 0 {
+	if len(t.source().data()) == 0 {
 		return c.Check == "" && c.Pattern == "normal"
 	}
 	return c.isStatistics

@@ -9,11 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"tokitai/def"
 	"tokitai/evidence"
 	"tokitai/internal/tensorcore"
-	"tokitai/num"
-	"tokitai/trial"
 )
 
 // Inputs belong to the identity of a case: a report lists the hash of each case's inputs, whole
@@ -27,7 +24,7 @@ import (
 func resolve(t *Target, r *evidence.Report, listed evidence.Case) evidence.Comparison {
 	subject, identity := r.Definition.Name, ""
 	if t != nil {
-		identity = t.patternIdentity(patternOf(listed.Name))
+		identity = t.source().patternIdentity(patternOf(listed.Name))
 	} else if p, kind, _, err := parseProbe(r, listed); err == nil {
 		subject, identity = probeSubject(p.instruction), probeIdentity(p.instruction, kind)
 	}
@@ -49,61 +46,8 @@ func probeSubject(i tensorcore.Instruction) string {
 func probeIdentity(i tensorcore.Instruction, kind int) string {
 	b := tensorcore.NewBatch(i, kind, 1, 3)
 	hash := sha256.Sum256(slices.Concat(b.A, b.B, b.C))
-	return shortIdentity(hash[:])
+	return hex.EncodeToString(hash[:4])
 }
-
-// patternOf returns the pattern in the name of a case.
-func patternOf(name string) string {
-	name, _, _ = strings.Cut(name, "/")
-	_, pattern, hasCheck := strings.Cut(name, ":")
-	if hasCheck {
-		return pattern
-	}
-	return name
-}
-
-// patternIdentity returns a hash of the inputs that a pattern makes on a few shapes, in every
-// format of the definition, or "" if the definition has no such pattern.
-func (t *Target) patternIdentity(name string) string {
-	if t.pattern(name) == nil {
-		return ""
-	}
-	const seed = 1
-	h := sha256.New()
-	for _, shape := range identityShapes(t.Definition.Access()) {
-		for _, formats := range usualFormats(t.Definition) {
-			c := &Case{Pattern: name, Sizes: (&lister{t: t}).shape(shape...), Formats: formats}
-			operands := trial.New(t.Definition, formats, c.sizes(), func(int) trial.Layout { return trial.Layout{} }).Arrays()
-			t.fill(c, seed, operands)
-			h.Write([]byte(trial.EvidenceInputs(t.Definition, operands, t.params(c))))
-		}
-	}
-	return shortIdentity(h.Sum(nil))
-}
-
-// identityShapes returns shapes with many rows, columns and terms, in the order of lister.shape.
-func identityShapes(a def.Access) [][]int {
-	switch a {
-	case def.OfProducts:
-		return [][]int{{67, 43, 7}, {3, 1100, 35}}
-	case def.FromIndex, def.ToIndex:
-		return [][]int{{300, 43, 7}, {9, 3, 1100}}
-	}
-	return [][]int{{70, 43}, {3, 1100}, {200, 5}}
-}
-
-// usualFormats returns one choice of formats, the usual one, for each format that names some.
-func usualFormats(d *def.Definition) [][]num.DType {
-	var list [][]num.DType
-	for _, f := range d.Formats() {
-		if !slices.ContainsFunc(list, func(g []num.DType) bool { return d.Format(g) == d.Format(f) }) {
-			list = append(list, f)
-		}
-	}
-	return list
-}
-
-func shortIdentity(hash []byte) string { return hex.EncodeToString(hash[:4]) }
 
 //go:embed former.txt
 var formerText string

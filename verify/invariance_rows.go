@@ -441,7 +441,7 @@ func rotated(a num.Array, o *def.Operand, letter string, shift, r, c int) (int, 
 		case isColumn(o, k):
 			c = (c + shift) % a.Cols
 		default:
-			per, n := axisOf(o, a, k)
+			per, n := trial.AxisOf(o, a, k)
 			at := r / per % n
 			r += ((at+shift)%n - at) * per
 		}

@@ -14,7 +14,7 @@ import (
 
 // rerun runs the same call again: a hundred times at level quick, a thousand at full, with
 // other inputs in between in the same memory.
-func rerun(x *trialRun) (int64, *finding, error) { return x.repeat(plans[x.s.o.Level].reruns * 3 / 2) }
+func rerun(x *trialRun) (int64, *finding, error) { return x.repeat(x.s.o.Level.Reruns() * 3 / 2) }
 
 // surrounded runs the call with other memory around its operands, and other contents of its
 // outputs.
@@ -92,7 +92,7 @@ func (x *trialRun) others() []other {
 		for _, n := range []int{1, (s.N + 1) / 2, s.N + 1, 2*s.N + 3} {
 			c := x.c.clone()
 			c.Sizes[i].N = n
-			if n == s.N || c.largest(t.Definition) > most || t.CheckCase(c.name(t)) != nil {
+			if n == s.N || c.largest(t.Definition) > most || t.CheckCase(c.name(t.source())) != nil {
 				continue
 			}
 			list = append(list, other{fmt.Sprintf("with %s = %d", s.Letter, n), t.load(c, x.l.seed+2)})

@@ -11,8 +11,10 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/tensor"
 	"tokitai/trial"
@@ -80,14 +82,14 @@ type loaded struct {
 // load returns a case with its inputs.
 func (t *Target) load(c *Case, seed uint64) *loaded {
 	l := t.newLoaded(c, seed)
-	t.fill(c, seed, l.inputs())
+	t.source().fill(c, seed, l.inputs())
 	return l
 }
 
 // newLoaded lays a case out without values.
 func (t *Target) newLoaded(c *Case, seed uint64) *loaded {
 	d, around := t.Definition, c.around(t, seed)
-	l := &loaded{target: t, c: c, seed: seed, around: around, params: t.params(c), operands: trial.New(d, c.Formats, c.sizes(), func(i int) trial.Layout {
+	l := &loaded{target: t, c: c, seed: seed, around: around, params: t.source().params(c), operands: trial.New(d, c.Formats, c.sizes(), func(i int) trial.Layout {
 		return around.of(t.layout(c, i), i)
 	})}
 	if out, in, ok := strings.Cut(c.InPlace, "="); ok {
@@ -110,13 +112,13 @@ func (l *loaded) as(c *Case) *loaded {
 // other returns values of another seed, laid out alike.
 func (l *loaded) other(seed int) *loaded {
 	m := l.target.newLoaded(l.c, l.seed)
-	l.target.fill(l.c, l.seed+uint64(seed), m.inputs())
+	l.target.source().fill(l.c, l.seed+uint64(seed), m.inputs())
 	return m
 }
 
 // isGrid reports whether the values are meant as a grid. A caller's own data have no pattern.
 func (l *loaded) isGrid() bool {
-	p := l.target.pattern(l.c.Pattern)
+	p := l.target.source().pattern(l.c.Pattern)
 	return p != nil && p.isGrid
 }
 
@@ -281,4 +283,24 @@ func (b *bench) launch(launch func() error, deadline time.Duration) error {
 		b.isHung.Store(true)
 		return fmt.Errorf("%w: %v", engine.ErrHung, deadline)
 	}
+}
+
+// applied returns a lowering that takes allowed shapes alone.
+func (list Restrictions) applied(l *engine.Lowering) *engine.Lowering {
+	if len(list) == 0 {
+		return l
+	}
+	restricted, suits := *l, l.Suits
+	restricted.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
+		for _, letter := range d.Sizes() {
+			if n := c.Size(d, letter); n > 0 && !list.allows(letter, n) {
+				return fmt.Errorf("%s is %d, and the kernel is declared for %s", letter, n, list)
+			}
+		}
+		if suits != nil {
+			return suits(dev, d, c)
+		}
+		return nil
+	}
+	return &restricted
 }

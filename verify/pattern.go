@@ -93,7 +93,7 @@ func signed(g *gen.Generator, x float32) float32 {
 
 // pattern finds a pattern by name: one of the operation's kinds of data, one of its
 // own patterns, or a generic one; nil if there is none.
-func (t *Target) pattern(name string) *pattern {
+func (t *Source) pattern(name string) *pattern {
 	for _, p := range t.patterns() {
 		if p.name == name {
 			return p
@@ -108,9 +108,9 @@ func (t *Target) pattern(name string) *pattern {
 }
 
 // patterns lists the patterns of the target, each name once.
-func (t *Target) patterns() []*pattern { return t.patternList.get(t.makePatterns) }
+func (t *Source) patterns() []*pattern { return t.patternList() }
 
-func (t *Target) makePatterns() []*pattern {
+func (t *Source) makePatterns() []*pattern {
 	var list []*pattern
 	seen := map[string]bool{}
 	add := func(p *pattern) {
@@ -170,7 +170,7 @@ func (t *Target) makePatterns() []*pattern {
 }
 
 // data are the operation's kinds of data for the definition.
-func (t *Target) data() []op.Data {
+func (t *Source) data() []op.Data {
 	var list []op.Data
 	if t.Operation != nil {
 		for _, data := range t.Operation.Data {
@@ -182,7 +182,7 @@ func (t *Target) data() []op.Data {
 	return list
 }
 
-func (t *Target) newPattern(name string, params []float64, values map[string]op.Element, index map[string]op.Index) *pattern {
+func (t *Source) newPattern(name string, params []float64, values map[string]op.Element, index map[string]op.Index) *pattern {
 	if params == nil {
 		params = t.usualParams()
 	}
@@ -208,7 +208,7 @@ func (t *Target) newPattern(name string, params []float64, values map[string]op.
 
 // usualValue returns the values of an operand in the operation's first kind of data, or nil if it
 // does not name the operand. A definition without data of its own uses the operation's.
-func (t *Target) usualValue(operand string) op.Element {
+func (t *Source) usualValue(operand string) op.Element {
 	if list := t.data(); len(list) > 0 {
 		return list[0].Values[operand]
 	}
@@ -220,7 +220,7 @@ func (t *Target) usualValue(operand string) op.Element {
 
 // isPositive reports whether an operand's usual values are never below zero, as a
 // variance or a probability: then generic values would only lead to NaN.
-func (t *Target) isPositive(operand string) bool {
+func (t *Source) isPositive(operand string) bool {
 	usual := t.usualValue(operand)
 	if usual == nil {
 		return false
@@ -236,7 +236,7 @@ func (t *Target) isPositive(operand string) bool {
 
 // usualParams are those of the definition's first kind of data, or first pattern, or
 // numbers that differ from each other.
-func (t *Target) usualParams() []float64 {
+func (t *Source) usualParams() []float64 {
 	for _, data := range t.data() {
 		return data.Params
 	}
@@ -425,25 +425,25 @@ func contenders(d *def.Definition, c *Case, operands []num.Array) {
 
 // params are the parameters of a case: those that are fixed, and otherwise those of its pattern or
 // a variation.
-func (t *Target) params(c *Case) []float64 {
+func (t *Source) params(c *Case) []float64 {
 	usual := t.pattern(c.Pattern).params
-	if len(t.fixed.settings) > 0 {
-		usual = t.derived(t.fixed.settings, usual)
+	if len(t.Fixed.settings) > 0 {
+		usual = t.derived(t.Fixed.settings, usual)
 	}
 	if c.Params > 0 {
 		usual = t.variation(c.Params, usual)
 	}
-	return t.fixed.apply(usual)
+	return t.Fixed.apply(usual)
 }
 
 // variation returns parameters each of which is kept, scaled, negated, made tiny, huge, or
 // something between 0 and 1, as far as the definition allows it. A kernel that promises no bits may
 // rely on how parameters depend on each other, so the parameters that users set are varied for it;
 // and so they are where some of them are fixed.
-func (t *Target) variation(n int, usual []float64) []float64 {
+func (t *Source) variation(n int, usual []float64) []float64 {
 	if t.hasSettings() {
 		settings := t.settings(n)
-		maps.Copy(settings, t.fixed.given)
+		maps.Copy(settings, t.Fixed.given)
 		return t.derived(settings, usual)
 	}
 	var g gen.Generator
@@ -458,7 +458,7 @@ func (t *Target) variation(n int, usual []float64) []float64 {
 		fraction := float64(g.Uniform(0, 1))
 		choices := [...]float64{usual[i], usual[i], usual[i] * (0.5 + fraction), -usual[i], fraction, 1 - fraction*0x1p-6, 1, 0, 1e-40, 3e7 * (1 + fraction), -fraction}
 		varied[i] = p.Nearest(choices[g.Below(len(choices))], usual[i])
-		if math.Abs(varied[i]) < 0x1p-126 && t.Lowering.Promise.Declares.Flushes() {
+		if math.Abs(varied[i]) < 0x1p-126 && t.Flushes {
 			varied[i] = p.Nearest(0, usual[i]) // as the kernel takes it, or as usual if it may not be 0
 		}
 	}
@@ -466,13 +466,13 @@ func (t *Target) variation(n int, usual []float64) []float64 {
 }
 
 // hasSettings reports whether the parameters that users set are varied.
-func (t *Target) hasSettings() bool {
-	return t.Operation != nil && t.Operation.Settings != nil && (!t.Lowering.Promise.IsBits() || len(t.fixed.settings) > 0)
+func (t *Source) hasSettings() bool {
+	return t.Operation != nil && t.Operation.Settings != nil && (!t.IsBits || len(t.Fixed.settings) > 0)
 }
 
 // derived returns the definition's parameters for given parameters of users. Parameters that users
 // do not set, or that cannot be set together, have their usual values.
-func (t *Target) derived(given engine.Params, usual []float64) []float64 {
+func (t *Source) derived(given engine.Params, usual []float64) []float64 {
 	params, err := t.derive(given, usual)
 	if err != nil {
 		return slices.Clone(usual)
@@ -481,7 +481,7 @@ func (t *Target) derived(given engine.Params, usual []float64) []float64 {
 }
 
 // derive is like derived, and returns an error for parameters that cannot be set together.
-func (t *Target) derive(given engine.Params, usual []float64) ([]float64, error) {
+func (t *Source) derive(given engine.Params, usual []float64) ([]float64, error) {
 	given = maps.Clone(given)
 	for i, p := range t.Definition.Params {
 		if _, isSet := given[p.Name]; p.IsInt && !isSet {
@@ -501,7 +501,7 @@ func (t *Target) derive(given engine.Params, usual []float64) ([]float64, error)
 
 // fill writes the inputs of a case. Each value depends on the seed, the operand's name
 // and the place alone, so that a part of a tensor keeps its values.
-func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
+func (t *Source) fill(c *Case, seed uint64, operands []num.Array) {
 	p := t.pattern(c.Pattern)
 	counted, shift := 0, 0
 	for i := range t.Definition.Operands {
@@ -563,7 +563,7 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 }
 
 // bringInside replaces indices outside of their tables by others inside.
-func (t *Target) bringInside(c *Case, operands []num.Array) {
+func (t *Source) bringInside(c *Case, operands []num.Array) {
 	d := t.Definition
 	for i := range d.Operands {
 		o, a := &d.Operands[i], operands[i]
@@ -582,7 +582,7 @@ func (t *Target) bringInside(c *Case, operands []num.Array) {
 }
 
 // fillFloats fills an operand with values, each rounded once to its format.
-func (t *Target) fillFloats(c *Case, seed uint64, o *def.Operand, a num.Array, value op.Element, key uint64) {
+func (t *Source) fillFloats(c *Case, seed uint64, o *def.Operand, a num.Array, value op.Element, key uint64) {
 	rowFrom, colFrom := c.origin(o)
 	var g gen.Generator
 	set := func(r int, values []float32) {
@@ -594,7 +594,7 @@ func (t *Target) fillFloats(c *Case, seed uint64, o *def.Operand, a num.Array, v
 		}
 	}
 	name := fmt.Sprintf("%s/%s/%s/%d", c.Pattern, c.sizesText(), o.Name, seed)
-	all := t.shared.valuesOf(name, a.Rows*a.Cols, func() []float32 {
+	all := t.Values(name, a.Rows*a.Cols, func() []float32 {
 		all := make([]float32, a.Rows*a.Cols)
 		for r := range a.Rows {
 			set(r, all[r*a.Cols:][:a.Cols])
@@ -634,4 +634,24 @@ func (c *Case) origin(o *def.Operand) (row, col int) {
 func slug(s string) string {
 	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return strings.Join(words, "-")
+}
+
+// matrixKey returns the key of the values of one matrix of a stack, by its place in the
+// whole.
+func (c *Case) matrixKey(o *def.Operand, a num.Array, key uint64, row int) uint64 {
+	for k, letter := range o.BatchDims() {
+		per, n := trial.AxisOf(o, a, k)
+		_, from := c.size(letter)
+		key = gen.Seeded(key ^ uint64(row/per%n+from+1)<<32).Next()
+	}
+	return key
+}
+
+// fillOffsets divides the size that a case has into groups, of which some may be empty.
+func fillOffsets(a num.Array, key uint64, size int) {
+	trial.FillOffsets(a, size, func(i int) int {
+		var g gen.Generator
+		g.Place(key, i, 0)
+		return g.Below(size + 1)
+	})
 }

@@ -104,8 +104,8 @@ func emulatedFP8(d num.DType, x, y []uint32, c float32) float32 {
 // lowerings declare, or else the best candidate. The verdict is accepted if every output is that of
 // the model and no other candidate holds.
 func Probe(ctx context.Context, dev MatrixDevice, i tensorcore.Instruction, o Options) (*evidence.Report, error) {
-	if int(o.Level) >= len(probeOutputs) {
-		return nil, &UnknownError{What: "level", Name: fmt.Sprint(uint8(o.Level)), Known: levelNames}
+	if err := o.Level.Check(); err != nil {
+		return nil, err
 	}
 	if o.Seed > math.MaxUint16 {
 		return nil, fmt.Errorf("verify: seed is %d, want at most %d for a probe", o.Seed, math.MaxUint16)

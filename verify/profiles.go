@@ -56,7 +56,7 @@ func (s *verification) admittedBy(ctx context.Context) string {
 	}
 	failing, cases := 0, []*Case{s.shrunk.c}
 	for i := range s.done {
-		if c, err := s.t.parseCase(s.done[i].Name); err == nil && s.done[i].First != nil {
+		if c, err := s.t.source().parseCase(s.done[i].Name); err == nil && s.done[i].First != nil {
 			failing++
 			cases = append(cases, c)
 		}

@@ -51,7 +51,7 @@ func runListed(ctx context.Context, t *Target, r *evidence.Report, listed eviden
 		}
 		return again, "", nil
 	}
-	c, err := t.parseCase(listed.Name)
+	c, err := t.source().parseCase(listed.Name)
 	if err != nil {
 		unknown, _ := errors.AsType[*UnknownError](err)
 		return again, unknown.Reason, nil

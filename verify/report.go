@@ -87,7 +87,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		at           worst
 	}{{evidence.FigureErrorULP, worstCase, total.Accuracy.WorstError}, {evidence.FigureErrorShare, worstShareCase, total.Accuracy.WorstShare}} {
 		if w.at.IsSeen {
-			c, _ := t.parseCase(w.name)
+			c, _ := t.source().parseCase(w.name)
 			r.WorstCases = append(r.WorstCases, t.load(c, s.o.Seed).worstCase(w.figure, w.at, w.name))
 		}
 	}
@@ -131,7 +131,7 @@ func newReport(t *Target, o *Options) *evidence.Report {
 		Schema: evidence.SchemaID, Tool: o.Tool, Version: o.Version, Time: time.Now().UTC(), Host: host(o.Program),
 		Summary: evidence.Summary{
 			Op: d.Name, Lowering: t.ID(), DType: t.DType.String(), Device: o.device(),
-			Contract: evidence.ContractBits, Model: t.models.names(t.Lowering), Params: t.fixed.texts,
+			Contract: evidence.ContractBits, Model: t.models.names(t.Lowering), Params: t.fixed.Texts,
 		},
 		Toolchain: toolchain(),
 		Fingerprints: []evidence.Fingerprint{
@@ -267,7 +267,7 @@ func (s *verification) listed(c caseResult) (listed evidence.Case, produced int6
 		Name: c.Name, Elements: c.Found.Elements + c.Extra, Mismatches: c.Found.Mismatches,
 		InputsSHA256: c.Inputs, OutputsSHA256: c.Outputs,
 	}
-	parsed, err := s.t.parseCase(c.Name)
+	parsed, err := s.t.source().parseCase(c.Name)
 	if err != nil {
 		panic("verify: a case has a name that means nothing: " + err.Error())
 	}
@@ -276,7 +276,7 @@ func (s *verification) listed(c caseResult) (listed evidence.Case, produced int6
 		rows, cols := o.Matrix(parsed.sizes())
 		listed.Shapes = append(listed.Shapes, fmt.Sprintf("%s %s[%d,%d]", o.Name, parsed.Formats[i], rows, cols))
 	}
-	listed.Params = paramTexts(s.t.Definition, s.t.params(parsed))
+	listed.Params = paramTexts(s.t.Definition, s.t.source().params(parsed))
 	for _, name := range evidence.TierNames {
 		if t, ok := c.Tiers[name]; ok {
 			listed.Tiers = append(listed.Tiers, name)
@@ -348,7 +348,7 @@ func (s *verification) listTiers(r *evidence.Report) {
 			tier.Name = name
 		} else if tier.Note == "" {
 			tier.Note = "nothing of this kind was run"
-			if name == evidence.Grid && !slices.ContainsFunc(s.t.patterns(), func(p *pattern) bool { return p.isGrid }) {
+			if name == evidence.Grid && !slices.ContainsFunc(s.t.source().patterns(), func(p *pattern) bool { return p.isGrid }) {
 				tier.Note = "does not apply: no inputs are known for which every order of this operation's sums gives one answer"
 			}
 		}
@@ -406,7 +406,7 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 	}
 	l := s.t.load(small.c, s.o.Seed)
 	fail := l.failureOf(small.found)
-	fail.Case, fail.OriginalCase, fail.Seed = small.c.name(s.t), small.original.name(s.t), s.o.Seed
+	fail.Case, fail.OriginalCase, fail.Seed = small.c.name(s.t.source()), small.original.name(s.t.source()), s.o.Seed
 	fail.Replay = s.replay(small.c)
 	fail.When = cmp.Or(small.found.When, s.whenFails)
 	fail.Maps = s.maps(small)
@@ -522,7 +522,7 @@ func (s *verification) replay(c *Case) string {
 	}
 	b += fmt.Sprintf(" --dtype %s --seed %d", t.DType, o.Seed)
 	b += s.flags()
-	for _, text := range t.fixed.texts {
+	for _, text := range t.fixed.Texts {
 		b += " --param " + text
 	}
 	if c == nil {
@@ -534,7 +534,7 @@ func (s *verification) replay(c *Case) string {
 	if c.Check != "" && o.Level != Quick { // which says how often a check repeats a call
 		b += " --level " + o.Level.String()
 	}
-	return b + " --case '" + c.name(t) + "'"
+	return b + " --case '" + c.name(t.source()) + "'"
 }
 
 // verifyCommand returns the beginning of a command that verifies the target.
@@ -753,4 +753,16 @@ func finish(r *evidence.Report) {
 			r.Obtained[field] = obtained[field]
 		}
 	}
+}
+
+// outputsOf returns the number of output elements of one run that are judged.
+func (t *Target) outputsOf(c *Case) int64 {
+	n, sizes := int64(0), c.sizes()
+	for i := range t.Definition.Operands {
+		if t.isJudged(i) {
+			rows, cols := t.Definition.Operands[i].Matrix(sizes)
+			n += int64(rows) * int64(cols)
+		}
+	}
+	return n
 }

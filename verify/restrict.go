@@ -6,11 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"tokitai/def"
-	"tokitai/device"
-	"tokitai/engine"
-	"tokitai/lower"
 )
 
 // Restriction is a condition on one size that a kernel's author declares, such as C % 16 == 0.
@@ -131,7 +126,7 @@ func (list Restrictions) span(letter string, least, most int) (int, int) {
 
 // CheckRestrictions returns an error for conditions on sizes that the definition does not have, or
 // that no size satisfies.
-func (t *Target) CheckRestrictions(list Restrictions) error {
+func (t *Source) CheckRestrictions(list Restrictions) error {
 	letters := t.Definition.Sizes()
 	for _, r := range list {
 		if !slices.Contains(letters, r.Letter) {
@@ -155,24 +150,4 @@ func (list Restrictions) fit(c *Case) bool {
 		c.Sizes[i].N = n
 	}
 	return true
-}
-
-// applied returns a lowering that takes allowed shapes alone.
-func (list Restrictions) applied(l *engine.Lowering) *engine.Lowering {
-	if len(list) == 0 {
-		return l
-	}
-	restricted, suits := *l, l.Suits
-	restricted.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
-		for _, letter := range d.Sizes() {
-			if n := c.Size(d, letter); n > 0 && !list.allows(letter, n) {
-				return fmt.Errorf("%s is %d, and the kernel is declared for %s", letter, n, list)
-			}
-		}
-		if suits != nil {
-			return suits(dev, d, c)
-		}
-		return nil
-	}
-	return &restricted
 }

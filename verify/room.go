@@ -2,8 +2,6 @@ package verify
 
 import (
 	"sync"
-
-	"tokitai/def"
 )
 
 // mostElements limits the elements of the cases that are in memory at once, of all verifications of
@@ -46,14 +44,4 @@ func (r *room) leave(n int64) {
 	defer r.mu.Unlock()
 	r.used -= n
 	r.left.Signal()
-}
-
-// elements counts the elements of all operands.
-func (c *Case) elements(d *def.Definition) (n int64) {
-	sizes := c.sizes()
-	for i := range d.Operands {
-		rows, cols := d.Operands[i].Matrix(sizes)
-		n += int64(rows) * int64(cols)
-	}
-	return n
 }

@@ -35,7 +35,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		}
 		e, err := line.result(ctx, i)
 		if err != nil {
-			s.waitedFor = c.name(s.t)
+			s.waitedFor = c.name(s.t.source())
 			break
 		}
 		if e.isSkipped || ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause { // the end may have caused the error
@@ -75,7 +75,7 @@ func (s *verification) passed(c *Case, e *caseRun) {
 		s.o.Progress(len(s.done)+s.unsuited, s.total)
 	}
 	if s.o.Work != nil {
-		s.o.Work(s.t.workOf(c, s.o), e.isKnown)
+		s.o.Work(s.t.source().workOf(c, s.o.request(s.t)), e.isKnown)
 	}
 }
 
@@ -218,7 +218,7 @@ func (e *caseRun) fail(err error) {
 // begin makes the inputs of a case, unless the journal has its result.
 func (s *verification) begin(c *Case) *caseRun {
 	e := &caseRun{c: c}
-	name := c.name(s.t)
+	name := c.name(s.t.source())
 	if e.r, e.isKnown = s.o.Journal.find(s.key(), name); e.isKnown {
 		return e
 	}
@@ -228,7 +228,7 @@ func (s *verification) begin(c *Case) *caseRun {
 
 // fill makes the inputs of a case.
 func (s *verification) fill(e *caseRun) {
-	e.r = caseResult{Name: e.c.name(s.t), IsOwnData: s.t.isOwnData(e.c), Tiers: map[evidence.TierName]evidence.Tier{}}
+	e.r = caseResult{Name: e.c.name(s.t.source()), IsOwnData: s.t.isOwnData(e.c), Tiers: map[evidence.TierName]evidence.Tier{}}
 	e.x = &trialRun{s: s, c: e.c, l: s.t.load(e.c, s.o.Seed)}
 	e.x.l.question = s.t.questionOf(e.x.l, s.o)
 }
@@ -337,7 +337,7 @@ func (s *verification) judgeRun(e *caseRun) {
 	case e.failed != nil:
 		r.fail(e.failed, e.compared)
 	default:
-		r.count(s.t.checkNamed(e.c.Check).tier, e.compared, 0)
+		r.count(s.t.checkNamed(e.c.Check).tier(), e.compared, 0)
 	}
 }
 

@@ -21,7 +21,7 @@ func Share(targets []*Target) {
 	}
 	all := map[work]*shared{}
 	for _, t := range targets {
-		w := work{t.Definition, strings.Join(t.fixed.texts, " ")}
+		w := work{t.Definition, strings.Join(t.fixed.Texts, " ")}
 		s := all[w]
 		if s == nil {
 			s = &shared{room: mostShared, values: map[string]*once[[]float32]{}, questions: map[string]*question{}}
@@ -82,15 +82,6 @@ func (s *shared) valuesOf(key string, n int, build func() []float32) []float32 {
 		return nil
 	}
 	return e.get(build)
-}
-
-// sizesText returns the sizes of a case as its name has them.
-func (c *Case) sizesText() string {
-	var parts []string
-	for _, s := range c.Sizes {
-		parts = append(parts, s.String())
-	}
-	return strings.Join(parts, ",")
 }
 
 // question identifies the inputs of a case, for all lowerings with one model and all layouts, and

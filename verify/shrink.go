@@ -57,7 +57,7 @@ func (s *verification) shrink(ctx context.Context, f *failedCase, isFresh bool) 
 	}
 	best.c, best.original, best.found = first.c, first.c, first.found
 	l := s.t.load(first.c, s.o.Seed)
-	best.where, best.origin = l.where(first.found), l.mapOf(first.found, first.c.name(s.t))
+	best.where, best.origin = l.where(first.found), l.mapOf(first.found, first.c.name(s.t.source()))
 	if first.found.IsHang || first.found.Tier == evidence.Statistics { // smaller samples say less
 		return best
 	}
@@ -70,7 +70,7 @@ func (s *verification) shrink(ctx context.Context, f *failedCase, isFresh bool) 
 		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
 			return false
 		}
-		if only := s.o.Restrict; len(only) > 0 && (!only.fit(c) || c.name(s.t) == best.c.name(s.t)) { // rounded to what it was
+		if only := s.o.Restrict; len(only) > 0 && (!only.fit(c) || c.name(s.t.source()) == best.c.name(s.t.source())) { // rounded to what it was
 			return false
 		}
 		failed := failedIn(s.attempts(ctx, isFresh, c))
@@ -104,7 +104,7 @@ func (s *verification) shrink(ctx context.Context, f *failedCase, isFresh bool) 
 		attempts = 0
 		try(unpinned)
 	}
-	if s.t.Lowering.Renews && best.c.name(s.t) != first.c.name(s.t) && ctx.Err() == nil {
+	if s.t.Lowering.Renews && best.c.name(s.t.source()) != first.c.name(s.t.source()) && ctx.Err() == nil {
 		// Kernels that are slow to start share processes: a kernel that keeps state may have failed
 		// because of the attempts before.
 		if confirmed := s.afresh(ctx, best.c); confirmed == nil || !isSame(confirmed.found) {
@@ -220,7 +220,7 @@ func (s *verification) smaller(best *shrunk) []*Case {
 		if best.c.Pattern == simpler {
 			break
 		}
-		if s.t.pattern(simpler) != nil {
+		if s.t.source().pattern(simpler) != nil {
 			add(func(c *Case) { c.Pattern, c.isAccuracy, c.isStatistics = simpler, false, false })
 		}
 	}

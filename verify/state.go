@@ -19,11 +19,11 @@ const mostSequences = 24
 // findSequence looks for the shortest sequence of calls with the fault of a case that passes alone:
 // a check that makes these calls itself, which has a replay, or else an earlier case and this one.
 func (s *verification) findSequence(ctx context.Context, f *failedCase) {
-	passes := fmt.Sprintf("the kernel keeps state: case %s passes in a fresh process, and fails after other calls", f.c.name(s.t))
+	passes := fmt.Sprintf("the kernel keeps state: case %s passes in a fresh process, and fails after other calls", f.c.name(s.t.source()))
 	for _, name := range stateChecks {
 		c := f.c.clone()
 		c.Check, c.isAccuracy, c.isStatistics = name, false, false
-		if c.Far > 0 || s.t.checkNamed(name) == nil || s.o.OnlyInvariance && !isInvariance(s.t.checkNamed(name)) {
+		if c.Far > 0 || s.t.checkNamed(name) == nil || s.o.OnlyInvariance && !s.t.checkNamed(name).NeedsNoAnswer() {
 			continue
 		}
 		e := s.attempts(ctx, true, c)
@@ -43,9 +43,9 @@ func (s *verification) findSequence(ctx context.Context, f *failedCase) {
 		if ctx.Err() != nil {
 			return
 		}
-		if failed := failedIn(s.attempts(ctx, true, before, f.c)); failed != nil && !failed.found.IsCause && failed.c.name(s.t) == f.c.name(s.t) {
+		if failed := failedIn(s.attempts(ctx, true, before, f.c)); failed != nil && !failed.found.IsCause && failed.c.name(s.t.source()) == f.c.name(s.t.source()) {
 			s.shrunk.found = failed.found
-			s.shrunk.state = fmt.Sprintf("%s; the failing sequence is case %s and then case %s, in one process: no single case shows it, so the replay runs all of them", passes, before.name(s.t), f.c.name(s.t))
+			s.shrunk.state = fmt.Sprintf("%s; the failing sequence is case %s and then case %s, in one process: no single case shows it, so the replay runs all of them", passes, before.name(s.t.source()), f.c.name(s.t.source()))
 			return
 		}
 	}
@@ -56,10 +56,10 @@ func (s *verification) findSequence(ctx context.Context, f *failedCase) {
 func (s *verification) before(c *Case) (list []*Case) {
 	var earlier []*Case
 	for i := range s.done {
-		if s.done[i].Name == c.name(s.t) {
+		if s.done[i].Name == c.name(s.t.source()) {
 			break
 		}
-		if e, err := s.t.parseCase(s.done[i].Name); err == nil {
+		if e, err := s.t.source().parseCase(s.done[i].Name); err == nil {
 			earlier = append(earlier, e)
 		}
 	}

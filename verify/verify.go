@@ -60,16 +60,14 @@ type Target struct {
 	Variants   []Variant      // other ways to run the kernel, for Options.Invariance
 
 	formatList     once[[][]num.DType]
-	patternList    once[[]*pattern]
-	borderList     once[[]border]
 	checkList      once[[]*check]
 	invarianceList once[[]*check]
-	nameList       once[[]string]
 
 	architecture once[string] // of the device
 	models       models
 	shared       *shared // with other targets
-	fixed        fixedParams
+	fixed        Fixed
+	sourceOnce   once[*Source]
 }
 
 // once is a value that is built on first use. Verifications of one target may run concurrently.
@@ -142,42 +140,6 @@ func (t *Target) takesLike(l *engine.Lowering) bool {
 
 // ID returns the lowering's id.
 func (t *Target) ID() string { return t.Lowering.ID(t.Definition) }
-
-// Level says how much is checked.
-type Level uint8
-
-const (
-	Smoke      Level = iota // at most 2.1·10⁵ outputs of an operation: for emulators and sanitizers
-	Quick                   // everything on two cores in a minute
-	Full                    // minutes
-	Exhaustive              // hours: every pattern, every pair of 16-bit patterns
-)
-
-var levelNames = []string{"smoke", "quick", "full", "exhaustive"}
-
-func (l Level) String() string { return levelNames[l] }
-
-// ParseLevel returns the level with the given name.
-func ParseLevel(s string) (Level, error) {
-	if i := slices.Index(levelNames, s); i >= 0 {
-		return Level(i), nil
-	}
-	return 0, &UnknownError{What: "level", Name: s, Known: levelNames}
-}
-
-// UnknownError reports an unknown name.
-type UnknownError struct {
-	What, Name string
-	Reason     string // "" if there is nothing of that name
-	Known      []string
-}
-
-func (e *UnknownError) Error() string {
-	if e.Reason != "" {
-		return fmt.Sprintf("%s %q: %s", e.What, e.Name, e.Reason)
-	}
-	return fmt.Sprintf("unknown %s %q", e.What, e.Name)
-}
 
 // Options configures Run. The zero value is level smoke on the CPU with seed 0.
 type Options struct {
@@ -308,8 +270,8 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	if err := t.checkWaived(o.Waive); err != nil {
 		return nil, err
 	}
-	if int(o.Level) >= len(plans) {
-		return nil, &UnknownError{What: "level", Name: fmt.Sprint(uint8(o.Level)), Known: levelNames}
+	if err := o.Level.Check(); err != nil {
+		return nil, err
 	}
 	for _, s := range o.Shapes {
 		if err := t.CheckShape(s); err != nil {
@@ -330,13 +292,13 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	var planned schedule
 	switch {
 	case o.Case != "":
-		c, err := t.parseCase(o.Case)
+		c, err := t.source().parseCase(o.Case)
 		if err != nil {
 			return nil, err
 		}
 		planned.cases = []*Case{c}
 	case ctx.Err() == nil:
-		planned = t.schedule(&o)
+		planned = t.source().schedule(o.request(t))
 	}
 	s := newVerification(t, &o, planned)
 	s.waiting = &waiting

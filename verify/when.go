@@ -76,10 +76,10 @@ func (s *verification) when(ctx context.Context) string {
 // the failing cases must hold for it too.
 func (s *verification) withSmallest(examples []*example) []*example {
 	small := s.shrunk
-	if small == nil || !small.isAlone || slices.ContainsFunc(examples, func(e *example) bool { return e.c.name(s.t) == small.c.name(s.t) }) {
+	if small == nil || !small.isAlone || slices.ContainsFunc(examples, func(e *example) bool { return e.c.name(s.t.source()) == small.c.name(s.t.source()) }) {
 		return examples
 	}
-	return append(slices.Clone(examples), &example{c: small.c, fails: true, params: s.t.params(small.c)})
+	return append(slices.Clone(examples), &example{c: small.c, fails: true, params: s.t.source().params(small.c)})
 }
 
 // scattered says how many cases fail where no condition tells them from the others, and which,
@@ -92,7 +92,7 @@ func (t *Target) scattered(examples []*example) string {
 		var names []string
 		for _, e := range examples {
 			if e.fails {
-				names = append(names, e.c.name(t))
+				names = append(names, e.c.name(t.source()))
 			}
 		}
 		return fmt.Sprintf("in %d of %d cases: %s", failing, total, strings.Join(names, ", "))
@@ -114,11 +114,11 @@ const mostNoise = 0.3
 func (s *verification) examples() []*example {
 	var plain, checks []*example
 	for _, r := range s.done {
-		c, err := s.t.parseCase(r.Name)
+		c, err := s.t.source().parseCase(r.Name)
 		if err != nil || r.First != nil && r.First.IsCause {
 			continue
 		}
-		e, k := &example{c: c, params: s.t.params(c)}, &example{c: c, params: s.t.params(c)}
+		e, k := &example{c: c, params: s.t.source().params(c)}, &example{c: c, params: s.t.source().params(c)}
 		for name, tier := range r.Tiers {
 			if isFailed := tier.Failed > 0; name == evidence.Relations || name == evidence.Invariance {
 				k.fails = k.fails || isFailed
@@ -168,7 +168,7 @@ func (s *verification) explain(ctx context.Context, mayTry bool, examples []*exa
 				mayTry = false
 				break
 			}
-			examples = append(examples, &example{c: c, fails: failed != nil, params: s.t.params(c)})
+			examples = append(examples, &example{c: c, fails: failed != nil, params: s.t.source().params(c)})
 			extra++
 		}
 	}
@@ -400,9 +400,9 @@ func (l *conditions) choices(t *Target) {
 			names[text] = true
 		}
 	}
-	for _, k := range append(slices.Clone(t.checks()), t.invarianceChecks()...) {
-		if names["check "+k.name] {
-			l.add(2, func(e *example) bool { return e.c.Check == k.name }, "the check is %s", k.name)
+	for _, k := range t.allChecks() {
+		if names["check "+k.Name] {
+			l.add(2, func(e *example) bool { return e.c.Check == k.Name }, "the check is %s", k.Name)
 		}
 	}
 	for i := range d.Operands {
@@ -412,7 +412,7 @@ func (l *conditions) choices(t *Target) {
 			}
 		}
 	}
-	for _, p := range t.patterns() {
+	for _, p := range t.source().patterns() {
 		if names["pattern "+p.name] {
 			l.both(4, func(e *example) bool { return e.c.Pattern == p.name }, "the values are "+p.name, "the values are not "+p.name)
 		}
@@ -425,7 +425,7 @@ func (t *Target) around(r *rule, examples []*example) []*Case {
 	var base *Case // the smallest that fails
 	seen := map[string]bool{}
 	for _, e := range examples {
-		seen[e.c.name(t)] = true
+		seen[e.c.name(t.source())] = true
 		if e.fails && (base == nil || e.c.outputs(t.Definition) < base.outputs(t.Definition)) {
 			base = e.c
 		}
@@ -450,7 +450,7 @@ func (t *Target) around(r *rule, examples []*example) []*Case {
 					c.Sizes[i].N = size
 				}
 			}
-			if name := c.name(t); size > 0 && !seen[name] && c.outputs(t.Definition) <= mostExtraWork && t.CheckCase(name) == nil {
+			if name := c.name(t.source()); size > 0 && !seen[name] && c.outputs(t.Definition) <= mostExtraWork && t.CheckCase(name) == nil {
 				seen[name] = true
 				list = append(list, c)
 			}

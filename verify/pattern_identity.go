@@ -1,0 +1,64 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/trial"
+)
+
+// patternOf returns the pattern in the name of a case.
+func patternOf(name string) string {
+	name, _, _ = strings.Cut(name, "/")
+	_, pattern, hasCheck := strings.Cut(name, ":")
+	if hasCheck {
+		return pattern
+	}
+	return name
+}
+
+// patternIdentity returns a hash of the inputs that a pattern makes on a few shapes, in every
+// format of the definition, or "" if the definition has no such pattern.
+func (t *Source) patternIdentity(name string) string {
+	if t.pattern(name) == nil {
+		return ""
+	}
+	const seed = 1
+	h := sha256.New()
+	for _, shape := range identityShapes(t.Definition.Access()) {
+		for _, formats := range usualFormats(t.Definition) {
+			c := &Case{Pattern: name, Sizes: (&lister{t: t}).shape(shape...), Formats: formats}
+			operands := trial.New(t.Definition, formats, c.sizes(), func(int) trial.Layout { return trial.Layout{} }).Arrays()
+			t.fill(c, seed, operands)
+			h.Write([]byte(trial.EvidenceInputs(t.Definition, operands, t.params(c))))
+		}
+	}
+	return shortIdentity(h.Sum(nil))
+}
+
+// identityShapes returns shapes with many rows, columns and terms, in the order of lister.shape.
+func identityShapes(a def.Access) [][]int {
+	switch a {
+	case def.OfProducts:
+		return [][]int{{67, 43, 7}, {3, 1100, 35}}
+	case def.FromIndex, def.ToIndex:
+		return [][]int{{300, 43, 7}, {9, 3, 1100}}
+	}
+	return [][]int{{70, 43}, {3, 1100}, {200, 5}}
+}
+
+// usualFormats returns one choice of formats, the usual one, for each format that names some.
+func usualFormats(d *def.Definition) [][]num.DType {
+	var list [][]num.DType
+	for _, f := range d.Formats() {
+		if !slices.ContainsFunc(list, func(g []num.DType) bool { return d.Format(g) == d.Format(f) }) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+func shortIdentity(hash []byte) string { return hex.EncodeToString(hash[:4]) }
