@@ -35,7 +35,7 @@ func TestQuotedSource(t *testing.T) {
 	hold(t, verificationFile, "checked example", goBlock(declarations(t, exampleFile, "ExampleChecked")))
 	hold(t, "../README.md", "example", goBlock(body(t, "../tokitai_test.go", "Example")))
 	hold(t, "../README.md", "definition", goBlock(declarations(t, "../example/rmsnorm/main.go", "RMSNorm")))
-	hold(t, verificationFile, "levels", goBlock(declarations(t, "../verify/cases.go", "plan", "plans")))
+	hold(t, verificationFile, "levels", goBlock(declarations(t, "../verify/cases/level.go", "plan", "plans")))
 	hold(t, verificationFile, "thresholds", goBlock(declarations(t, "../verify/statistics.go", "mostBias", "mostMeanSquare", "mostMisrounded")))
 }
 

@@ -6,6 +6,7 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/trial"
+	"tokitai/verify/cases"
 )
 
 // The memory around operands, and the contents of outputs before they are written, must not
@@ -18,15 +19,15 @@ type around struct {
 	key    uint64
 }
 
-// around draws the memory around the operands: NaNs in half of the cases, otherwise the guard
+// surroundings draws the memory around the operands: NaNs in half of the cases, otherwise the guard
 // byte, inside or outside of the kernel's buffers, or ordinary numbers.
-func (c *Case) around(t *Target, seed uint64) around {
+func (t *Target) surroundings(c *cases.Case, seed uint64) around {
 	bare := c
 	if c.Guards != "" {
-		bare = c.clone()
+		bare = c.Clone()
 		bare.Guards = ""
 	}
-	g := gen.Seeded(gen.New("around "+bare.name(t.source())).Next() ^ gen.Seeded(seed).Next())
+	g := gen.Seeded(gen.New("around "+bare.Name(t.Cases())).Next() ^ gen.Seeded(seed).Next())
 	a := around{key: g.Next()}
 	a.guards = [...]trial.Guards{
 		trial.GuardsOfNaN, trial.GuardsOfNaN, trial.GuardsOfNaN, trial.GuardsOfNaN,
@@ -45,8 +46,8 @@ func (a around) of(l trial.Layout, operand int) trial.Layout {
 }
 
 // layout returns the layout of an operand of a case.
-func (t *Target) layout(c *Case, operand int) trial.Layout {
-	l := c.layout(operand)
+func (t *Target) layout(c *cases.Case, operand int) trial.Layout {
+	l := c.Layout(operand)
 	if l.Gap/max(t.Lowering.Grain, 1)%2 == 1 {
 		l = interleaved(l, &t.Definition.Operands[operand])
 	}
@@ -55,9 +56,9 @@ func (t *Target) layout(c *Case, operand int) trial.Layout {
 
 // pinned returns the case with the guards that it draws under a seed in its name, so that
 // smaller cases keep them.
-func (c *Case) pinned(t *Target, seed uint64) *Case {
-	p := c.clone()
-	p.Guards = c.around(t, seed).guards.String()
+func (t *Target) pinned(c *cases.Case, seed uint64) *cases.Case {
+	p := c.Clone()
+	p.Guards = t.surroundings(c, seed).guards.String()
 	return p
 }
 

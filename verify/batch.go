@@ -29,7 +29,7 @@ func batchUse(d *def.Definition, letter string, operand int) def.BatchUse {
 // must keep their bits.
 func batched(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
-		n, _ := x.c.size(letter)
+		n, _ := x.c.Size(letter)
 		if n < 2 {
 			return 0, nil, nil
 		}
@@ -50,7 +50,7 @@ func batched(letter string) func(*trialRun) (int64, *finding, error) {
 // inCompany replaces rows by other rows, NaN and infinities. The remaining rows must keep their
 // bits.
 func (x *trialRun) inCompany(letter string, tier evidence.TierName) (compared int64, f *finding, err error) {
-	n, _ := x.c.size(letter)
+	n, _ := x.c.Size(letter)
 	others := x.l.other(1)
 	edges := rowsAtEdges(n)
 	isOdd := func(i int) bool { return i%2 == 1 }
@@ -184,7 +184,7 @@ func (x *trialRun) without(letter string, rows []int) (int64, *finding, error) {
 func (x *trialRun) loadRows(letter string, rows []int) *loaded {
 	t := x.l.target
 	d := t.Definition
-	c := x.c.clone()
+	c := x.c.Clone()
 	for i := range c.Sizes {
 		if c.Sizes[i].Letter == letter {
 			c.Sizes[i].N = len(rows)

@@ -110,9 +110,9 @@ func budgetText(d time.Duration) string {
 // together, in a unit of its own.
 func (t *Target) Work(o Options) (cases int, work float64) {
 	r := o.request(t)
-	list := t.source().schedule(r).cases
+	list := t.Cases().Schedule(r).Cases
 	for _, c := range list {
-		work += t.source().workOf(c, r)
+		work += t.Cases().WorkOf(c, r)
 	}
 	return len(list), work
 }

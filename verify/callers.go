@@ -13,6 +13,7 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/trial"
+	"tokitai/verify/cases"
 )
 
 // Checks of what callers may do with memory and contexts: inputs in one memory, one element
@@ -60,7 +61,7 @@ func (p *parts) add(n int64, f *finding, err error) bool {
 
 // shareable reports whether two inputs have the same shape and may have the same format, so
 // that they can share memory. If this holds only for some sizes, sizes returns these.
-func shareable(d *def.Definition, a, b int) (sizes func(length int) []Size, ok bool) {
+func shareable(d *def.Definition, a, b int) (sizes func(length int) []cases.Size, ok bool) {
 	p, q := &d.Operands[a], &d.Operands[b]
 	if !p.IsIn || p.IsOut || !q.IsIn || q.IsOut || p.IsInt() != q.IsInt() || p.Extent != q.Extent || len(p.Dims) != len(q.Dims) || len(p.Dims) == 0 ||
 		p.Name == d.Groups().Offsets || q.Name == d.Groups().Offsets {
@@ -72,10 +73,10 @@ func shareable(d *def.Definition, a, b int) (sizes func(length int) []Size, ok b
 	if slices.Equal(p.Dims, q.Dims) {
 		return nil, true
 	}
-	return func(length int) []Size {
-		var list []Size
+	return func(length int) []cases.Size {
+		var list []cases.Size
 		for i, letter := range d.Sizes() {
-			s := Size{Letter: letter, N: 1 + i%3}
+			s := cases.Size{Letter: letter, N: 1 + i%3}
 			for k := range p.Dims {
 				if p.Dims[k] != q.Dims[k] && (letter == p.Dims[k] || letter == q.Dims[k]) {
 					s.N = length
@@ -194,7 +195,7 @@ func changedLate(x *trialRun) (int64, *finding, error) {
 			}
 		}
 	}
-	if x.c.largest(d) >= manyElements {
+	if x.c.Largest(d) >= manyElements {
 		return sum.compared, nil, nil // fewer elements show what parameters do
 	}
 	for name, params := range x.otherParams() {
@@ -216,8 +217,8 @@ func (x *trialRun) otherParams() iter.Seq2[string, []float64] {
 		for n := 1; n <= 16; n++ {
 			varied := *x.c
 			varied.Params = n
-			params := t.source().params(&varied)
-			if t.source().hasSettings() {
+			params := t.Cases().Params(&varied)
+			if t.Cases().HasSettings() {
 				if !seen["setting"] && !slices.Equal(params, now) {
 					seen["setting"] = true
 					if !yield("setting", params) {
@@ -244,7 +245,7 @@ func (x *trialRun) otherParams() iter.Seq2[string, []float64] {
 // the largest magnitude of the operand, or another index.
 func (x *trialRun) otherValue(o *def.Operand, a num.Array, r, c int) uint64 {
 	if o.IsIndex {
-		bound, _ := x.c.size(o.Bound)
+		bound, _ := x.c.Size(o.Bound)
 		return uint64((max(a.Int(r, c), 0) + 1) % int32(max(bound, 1)))
 	}
 	if a.DType.IsInteger() {

@@ -17,6 +17,7 @@ import (
 	"tokitai/op"
 	"tokitai/tensor"
 	"tokitai/trial"
+	"tokitai/verify/cases"
 )
 
 // CallReport holds the reports of checked calls, one for each kernel that ran. An operation
@@ -93,7 +94,7 @@ func (r *CallReport) Before(call *engine.Record) error {
 		return fmt.Errorf("a checked call reads its operands: %w", err)
 	}
 	formats := operands.DTypes()
-	l := &loaded{params: call.Params, c: &Case{Formats: formats}, operands: operands}
+	l := &loaded{params: call.Params, c: &cases.Case{Formats: formats}, operands: operands}
 	o.target = &Target{Operation: r.Operation, Definition: d, Lowering: call.Lowering, DType: d.Format(formats)}
 	o.target.formatList.get(func() [][]num.DType { return append([][]num.DType{formats}, o.target.namedFormats()...) })
 	o.target.architecture.get(func() string { return call.Queue.Device().Describe().Architecture })

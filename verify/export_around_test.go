@@ -10,11 +10,11 @@ import (
 // PoisonsOf returns what the first output holds before the first and the second run of a
 // case, under seed 1.
 func PoisonsOf(t *Target, name string) [2]uint64 {
-	c, err := t.source().parseCase(name)
+	c, err := t.Cases().Parse(name)
 	if err != nil {
 		panic(err)
 	}
-	return trial.DrawPoisons(c.Formats[outputOf(t.Definition)], c.around(t, 1).key)
+	return trial.DrawPoisons(c.Formats[outputOf(t.Definition)], t.surroundings(c, 1).key)
 }
 
 // SetCanWatch sets whether inputs are watched, where the system allows it.

@@ -2,7 +2,7 @@ package verify
 
 // FixableParams lists the parameters of the target's operation that [Target.Fix] takes: those that
 // select the definition, those that the definition has, and those from which its own are derived.
-func (t *Target) FixableParams() []string { return t.source().FixableParams() }
+func (t *Target) FixableParams() []string { return t.Cases().FixableParams() }
 
 // Fix returns the target with one value for each of the given parameters in every case. They are
 // parameters of the operation, such as eps or p and k of gemm.zpk, as text; those that are not
@@ -10,11 +10,11 @@ func (t *Target) FixableParams() []string { return t.source().FixableParams() }
 // definition of the operation, and an error for a value that is not allowed. Parameters that were
 // fixed before are not kept.
 func (t *Target) Fix(given map[string]string) (*Target, error) {
-	made, err := t.source().Fix(given)
+	made, err := t.Cases().Fix(given)
 	switch {
 	case err != nil || made == nil:
 		return nil, err
-	case made == t.source():
+	case made == t.Cases():
 		return t, nil
 	}
 	fixed := t.Under(t.Lowering)

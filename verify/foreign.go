@@ -9,6 +9,7 @@ import (
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
+	"tokitai/verify/cases"
 )
 
 // Kernels that were written elsewhere run in processes of their own. They may refuse calls, return
@@ -87,7 +88,7 @@ type refusal struct {
 	first string // with the kernel's words
 }
 
-func (r *refusals) count(t *Target, c *Case, err *engine.UnsuitedError) {
+func (r *refusals) count(t *Target, c *cases.Case, err *engine.UnsuitedError) {
 	if !err.IsRefused {
 		return
 	}
@@ -96,7 +97,7 @@ func (r *refusals) count(t *Target, c *Case, err *engine.UnsuitedError) {
 	}
 	formats := formatText(t.Definition, c.Formats)
 	if (*r)[formats] == nil {
-		(*r)[formats] = &refusal{first: fmt.Sprintf("%s: %s", c.name(t.source()), firstLine(err.Cause.Error()))}
+		(*r)[formats] = &refusal{first: fmt.Sprintf("%s: %s", c.Name(t.Cases()), firstLine(err.Cause.Error()))}
 	}
 	(*r)[formats].cases++
 }
@@ -108,7 +109,7 @@ func (r refusals) reason(s *verification) string {
 		return ""
 	}
 	for _, done := range s.done {
-		c, err := s.t.source().parseCase(done.Name)
+		c, err := s.t.Cases().Parse(done.Name)
 		if err != nil {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"tokitai/evidence"
 	"tokitai/promise"
+	"tokitai/verify/cases"
 )
 
 // terms returns what the target promises and declares, as reports state it.
@@ -106,11 +107,11 @@ func (s *verification) setDecided(r *evidence.Report) {
 
 // isOwnData reports whether a case has one of the operation's own kinds of data in its own
 // size or, if the operation has none, pattern normal.
-func (t *Target) isOwnData(c *Case) bool {
-	if len(t.source().data()) == 0 {
+func (t *Target) isOwnData(c *cases.Case) bool {
+	if len(t.Cases().Data()) == 0 {
 		return c.Check == "" && c.Pattern == "normal"
 	}
-	return c.isStatistics
+	return c.IsStatistics
 }
 
 // tooFew returns why too few outputs are decided, or "".

@@ -11,6 +11,7 @@ import (
 
 	"tokitai/evidence"
 	"tokitai/internal/tensorcore"
+	"tokitai/verify/cases"
 )
 
 // Inputs belong to the identity of a case: a report lists the hash of each case's inputs, whole
@@ -24,11 +25,11 @@ import (
 func resolve(t *Target, r *evidence.Report, listed evidence.Case) evidence.Comparison {
 	subject, identity := r.Definition.Name, ""
 	if t != nil {
-		identity = t.source().patternIdentity(patternOf(listed.Name))
+		identity = t.Cases().PatternIdentity(cases.PatternOf(listed.Name))
 	} else if p, kind, _, err := parseProbe(r, listed); err == nil {
 		subject, identity = probeSubject(p.instruction), probeIdentity(p.instruction, kind)
 	}
-	switch former := formerIdentities()[subject+" "+patternOf(listed.Name)]; former {
+	switch former := formerIdentities()[subject+" "+cases.PatternOf(listed.Name)]; former {
 	case "":
 		return evidence.UnknownInputs
 	case identity:

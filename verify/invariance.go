@@ -8,6 +8,7 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/verify/cases"
 )
 
 // With Options.Invariance, results are also checked for properties that need no reference: a row
@@ -52,7 +53,7 @@ func (p *property) has(d *def.Definition, check string) bool {
 		if !ok || !slices.Contains(d.Sizes(), letter) {
 			return false
 		}
-		isRows := slices.Contains(batchAxes(d), letter)
+		isRows := slices.Contains(cases.BatchAxes(d), letter)
 		return isRows == (p.name == "rows")
 	})
 }
@@ -73,10 +74,10 @@ func (t *Target) invarianceChecks() []*check { return t.invarianceList.get(t.mak
 func (t *Target) makeInvarianceChecks() []*check {
 	var list []*check
 	add := func(name string, run func(*trialRun) (int64, *finding, error)) {
-		list = append(list, &check{Check{Name: name, IsInvariance: true, IsAsked: true}, run})
+		list = append(list, &check{cases.Check{Name: name, IsInvariance: true, IsAsked: true}, run})
 	}
 	d := t.Definition
-	for _, letter := range batchAxes(d) {
+	for _, letter := range cases.BatchAxes(d) {
 		add("rows-"+letter, rowsAlone(letter))
 		add("company-"+letter, func(x *trialRun) (int64, *finding, error) { return x.inCompany(letter, evidence.Invariance) })
 	}
@@ -95,7 +96,7 @@ func (t *Target) makeInvarianceChecks() []*check {
 // neither on each other nor on their place.
 func placeAxes(d *def.Definition) []string {
 	if d.Access() != def.AlongRows {
-		return slices.DeleteFunc(d.Independent(), func(l string) bool { return slices.Contains(batchAxes(d), l) })
+		return slices.DeleteFunc(d.Independent(), func(l string) bool { return slices.Contains(cases.BatchAxes(d), l) })
 	}
 	if !d.IsFlat() || d.Divisible() == "" {
 		return nil
@@ -111,7 +112,7 @@ func (t *Target) whyNot(p *property) string {
 	switch p.name {
 	case "rows":
 		for i := range d.Operands {
-			if use, why := d.BatchUse(i); d.Operands[i].IsOut && use == def.WholeBatch && len(batchAxes(d)) == 0 {
+			if use, why := d.BatchUse(i); d.Operands[i].IsOut && use == def.WholeBatch && len(cases.BatchAxes(d)) == 0 {
 				reasons = append(reasons, fmt.Sprintf("%s %s", d.Operands[i].Name, why))
 			} else if d.Operands[i].IsOut && use != def.OwnRow {
 				reasons = append(reasons, fmt.Sprintf("%s %s", d.Operands[i].Name, why))
@@ -139,7 +140,7 @@ func (s *verification) setProperties(r *evidence.Report) {
 		e := evidence.Property{Name: p.name, Text: p.text}
 		for k := range s.done {
 			c := &s.done[k]
-			parsed, err := s.t.source().parseCase(c.Name)
+			parsed, err := s.t.Cases().Parse(c.Name)
 			if err != nil || s.t.propertyOf(parsed.Check) != p {
 				continue
 			}

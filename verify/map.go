@@ -55,7 +55,7 @@ func (s *verification) maps(f *shrunk) (list []evidence.Map) {
 	if f.origin != nil {
 		list = append(list, *f.origin)
 	}
-	if name := f.c.name(s.t.source()); f.origin == nil || name != f.origin.Case {
+	if name := f.c.Name(s.t.Cases()); f.origin == nil || name != f.origin.Case {
 		m := s.t.load(f.c, s.o.Seed).mapOf(f.found, name)
 		isSame := m != nil && f.origin != nil && m.Rows == f.origin.Rows && m.Cols == f.origin.Cols && slices.Equal(m.Cells, f.origin.Cells)
 		if m != nil && !isSame {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"tokitai/evidence"
+	"tokitai/verify/cases"
 )
 
 // mostReplayed limits the elements of all operands of a case that is replayed: reports may come
@@ -36,9 +37,9 @@ func Replay(ctx context.Context, t *Target, r *evidence.Report, listed evidence.
 	}
 	switch found.Comparison {
 	case evidence.OtherInputs:
-		found.Reason = fmt.Sprintf("its inputs were made by another version of the pattern %s", patternOf(listed.Name))
+		found.Reason = fmt.Sprintf("its inputs were made by another version of the pattern %s", cases.PatternOf(listed.Name))
 	case evidence.UnknownInputs:
-		found.Reason = fmt.Sprintf("the report does not say which version of the pattern %s made its inputs", patternOf(listed.Name))
+		found.Reason = fmt.Sprintf("the report does not say which version of the pattern %s made its inputs", cases.PatternOf(listed.Name))
 	}
 	return found, nil
 }
@@ -51,14 +52,14 @@ func runListed(ctx context.Context, t *Target, r *evidence.Report, listed eviden
 		}
 		return again, "", nil
 	}
-	c, err := t.source().parseCase(listed.Name)
+	c, err := t.Cases().Parse(listed.Name)
 	if err != nil {
 		unknown, _ := errors.AsType[*UnknownError](err)
 		return again, unknown.Reason, nil
 	}
 	elements := int64(0)
 	for _, operand := range t.Definition.Operands {
-		rows, cols := operand.Matrix(c.sizes())
+		rows, cols := operand.Matrix(c.Lengths())
 		elements += int64(rows) * int64(cols+c.Gap)
 	}
 	if elements > mostReplayed {

@@ -22,6 +22,7 @@ import (
 	"tokitai/promise"
 	"tokitai/trial"
 	"tokitai/truth"
+	"tokitai/verify/cases"
 )
 
 // report returns the report of a verification.
@@ -41,7 +42,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 			setCompiler(r, s.device, s.artifacts)
 		}
 	}
-	r.Fingerprints[1] = s.source()
+	r.Fingerprints[1] = s.Cases()
 	s.setOrigin(r)
 
 	total := &judgement{}
@@ -87,7 +88,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		at           worst
 	}{{evidence.FigureErrorULP, worstCase, total.Accuracy.WorstError}, {evidence.FigureErrorShare, worstShareCase, total.Accuracy.WorstShare}} {
 		if w.at.IsSeen {
-			c, _ := t.source().parseCase(w.name)
+			c, _ := t.Cases().Parse(w.name)
 			r.WorstCases = append(r.WorstCases, t.load(c, s.o.Seed).worstCase(w.figure, w.at, w.name))
 		}
 	}
@@ -250,8 +251,8 @@ func setLibrary(r *evidence.Report, lowering *engine.Lowering) {
 	}
 }
 
-// source returns the fingerprint of the programs that ran.
-func (s *verification) source() evidence.Fingerprint {
+// Cases returns the fingerprint of the programs that ran.
+func (s *verification) Cases() evidence.Fingerprint {
 	f := evidence.Fingerprint{Of: "source", Note: "the kernel prints no program"}
 	slices.Sort(s.listings)
 	if len(s.listings) > 0 {
@@ -267,16 +268,16 @@ func (s *verification) listed(c caseResult) (listed evidence.Case, produced int6
 		Name: c.Name, Elements: c.Found.Elements + c.Extra, Mismatches: c.Found.Mismatches,
 		InputsSHA256: c.Inputs, OutputsSHA256: c.Outputs,
 	}
-	parsed, err := s.t.source().parseCase(c.Name)
+	parsed, err := s.t.Cases().Parse(c.Name)
 	if err != nil {
 		panic("verify: a case has a name that means nothing: " + err.Error())
 	}
 	for i := range s.t.Definition.Operands {
 		o := &s.t.Definition.Operands[i]
-		rows, cols := o.Matrix(parsed.sizes())
+		rows, cols := o.Matrix(parsed.Lengths())
 		listed.Shapes = append(listed.Shapes, fmt.Sprintf("%s %s[%d,%d]", o.Name, parsed.Formats[i], rows, cols))
 	}
-	listed.Params = paramTexts(s.t.Definition, s.t.source().params(parsed))
+	listed.Params = paramTexts(s.t.Definition, s.t.Cases().Params(parsed))
 	for _, name := range evidence.TierNames {
 		if t, ok := c.Tiers[name]; ok {
 			listed.Tiers = append(listed.Tiers, name)
@@ -348,7 +349,7 @@ func (s *verification) listTiers(r *evidence.Report) {
 			tier.Name = name
 		} else if tier.Note == "" {
 			tier.Note = "nothing of this kind was run"
-			if name == evidence.Grid && !slices.ContainsFunc(s.t.source().patterns(), func(p *pattern) bool { return p.isGrid }) {
+			if name == evidence.Grid && !slices.ContainsFunc(s.t.Cases().Patterns(), func(p *cases.Pattern) bool { return p.IsGrid }) {
 				tier.Note = "does not apply: no inputs are known for which every order of this operation's sums gives one answer"
 			}
 		}
@@ -406,7 +407,7 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 	}
 	l := s.t.load(small.c, s.o.Seed)
 	fail := l.failureOf(small.found)
-	fail.Case, fail.OriginalCase, fail.Seed = small.c.name(s.t.source()), small.original.name(s.t.source()), s.o.Seed
+	fail.Case, fail.OriginalCase, fail.Seed = small.c.Name(s.t.Cases()), small.original.Name(s.t.Cases()), s.o.Seed
 	fail.Replay = s.replay(small.c)
 	fail.When = cmp.Or(small.found.When, s.whenFails)
 	fail.Maps = s.maps(small)
@@ -510,7 +511,7 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 
 // replay returns the command that runs a case, or the whole verification, again. It returns "" if
 // the program does not have the target, because its lowering or definition is the caller's.
-func (s *verification) replay(c *Case) string {
+func (s *verification) replay(c *cases.Case) string {
 	t, o := s.t, s.o
 	b := o.Command
 	switch {
@@ -534,7 +535,7 @@ func (s *verification) replay(c *Case) string {
 	if c.Check != "" && o.Level != Quick { // which says how often a check repeats a call
 		b += " --level " + o.Level.String()
 	}
-	return b + " --case '" + c.name(t.source()) + "'"
+	return b + " --case '" + c.Name(t.Cases()) + "'"
 }
 
 // verifyCommand returns the beginning of a command that verifies the target.
@@ -706,7 +707,7 @@ func (l *loaded) inputsAt(operand, row, col int) []string {
 	along, length := "", 1
 	if d.Multiplies() {
 		along = d.SummedOver()
-		length, _ = l.c.size(along)
+		length, _ = l.c.Size(along)
 	}
 	list := []string{}
 	first := at[along] // of a group
@@ -756,8 +757,8 @@ func finish(r *evidence.Report) {
 }
 
 // outputsOf returns the number of output elements of one run that are judged.
-func (t *Target) outputsOf(c *Case) int64 {
-	n, sizes := int64(0), c.sizes()
+func (t *Target) outputsOf(c *cases.Case) int64 {
+	n, sizes := int64(0), c.Lengths()
 	for i := range t.Definition.Operands {
 		if t.isJudged(i) {
 			rows, cols := t.Definition.Operands[i].Matrix(sizes)

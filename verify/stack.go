@@ -113,14 +113,14 @@ func repeatedMatrices(operand int) func(*trialRun) (int64, *finding, error) {
 			once[i] = true
 		}
 		layout := func(i int) trial.Layout {
-			l := x.l.around.of(x.c.layout(i), i)
+			l := x.l.around.of(x.c.Layout(i), i)
 			if i == operand {
 				l.IsRepeated = once
 			}
 			return l
 		}
 		apart := t.newLoaded(x.c, x.l.seed)
-		shared := &loaded{target: t, c: x.c, seed: x.l.seed, around: x.l.around, params: x.l.params, operands: trial.New(t.Definition, x.c.Formats, x.c.sizes(), layout)}
+		shared := &loaded{target: t, c: x.c, seed: x.l.seed, around: x.l.around, params: x.l.params, operands: trial.New(t.Definition, x.c.Formats, x.c.Lengths(), layout)}
 		for i := range t.Definition.Operands {
 			from := x.l.array(i)
 			rows := from.Rows / from.Matrices()

@@ -97,7 +97,7 @@ func (l *loaded) termsAt(operand, row, col int) []term {
 	case *def.Product:
 		at, along := l.indicesAt(operand, row, col), d.SummedOver()
 		first := at[along]
-		length, _ := l.c.size(along)
+		length, _ := l.c.Size(along)
 		if d.Groups().Of == along {
 			offsets := l.array(d.Operand(d.Groups().Offsets))
 			length = int(offsets.Int(at[d.Groups().Number]+1, 0)) - first

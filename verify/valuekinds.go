@@ -61,7 +61,7 @@ func (k *valueKinds) floats(operand int, a num.Array) {
 }
 
 func (k *valueKinds) indices(l *loaded, a num.Array) {
-	n, _ := l.c.size("V")
+	n, _ := l.c.Size("V")
 	seen := map[int32]bool{}
 	for r := range a.Rows {
 		for c := range a.Cols {

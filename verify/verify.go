@@ -1,5 +1,5 @@
 // Package verify decides whether a lowering computes its definition. It runs the kernel on
-// cases that reach every boundary (cases.go), in guarded and poisoned memory (launch.go,
+// cases that reach every boundary (package cases), in guarded and poisoned memory (launch.go,
 // package trial), compares the outputs with the answer (judge.go, tile.go), checks relations
 // between results and invariances of them (check.go), tests the errors of kernels that
 // promise no bits statistically (statistics.go), shrinks a failing case (shrink.go), and
@@ -45,6 +45,7 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/promise"
+	"tokitai/verify/cases"
 )
 
 // Target is the subject of a verification: one lowering of one definition, in the storage formats
@@ -66,8 +67,8 @@ type Target struct {
 	architecture once[string] // of the device
 	models       models
 	shared       *shared // with other targets
-	fixed        Fixed
-	sourceOnce   once[*Source]
+	fixed        cases.Fixed
+	caseTarget   once[*cases.Target]
 }
 
 // once is a value that is built on first use. Verifications of one target may run concurrently.
@@ -289,20 +290,20 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	var waiting waiting
 	limited, spend := o.limited(ctx, &waiting)
 	defer spend()
-	var planned schedule
+	var planned cases.Schedule
 	switch {
 	case o.Case != "":
-		c, err := t.source().parseCase(o.Case)
+		c, err := t.Cases().Parse(o.Case)
 		if err != nil {
 			return nil, err
 		}
-		planned.cases = []*Case{c}
+		planned.Cases = []*cases.Case{c}
 	case ctx.Err() == nil:
-		planned = t.source().schedule(o.request(t))
+		planned = t.Cases().Schedule(o.request(t))
 	}
 	s := newVerification(t, &o, planned)
 	s.waiting = &waiting
-	s.run(limited, planned.cases)
+	s.run(limited, planned.Cases)
 	defer s.judges.close()
 	faults := s.judges.faults
 	if wrong := s.judges.wrongAnswer(); wrong != "" {
@@ -310,7 +311,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		o.InterpretAll = true
 		s = newVerification(t, &o, planned)
 		s.waiting = &waiting
-		s.run(limited, planned.cases)
+		s.run(limited, planned.Cases)
 	}
 	s.faults = faults
 	r := &Result{Report: s.report(ctx), Replay: s.replay(nil), Shown: s.shown, JudgeFaults: faults}
@@ -382,12 +383,12 @@ type verification struct {
 	listings, artifacts []string      // of the programs that ran, each once
 
 	judges judges
-	faults []string       // of judges
-	whole  map[*Case]bool // where compiled code computes answers: the cases that are interpreted as a whole
+	faults []string             // of judges
+	whole  map[*cases.Case]bool // where compiled code computes answers: the cases that are interpreted as a whole
 }
 
-func newVerification(t *Target, o *Options, planned schedule) *verification {
-	return &verification{t: t, o: o, smoke: planned.smoke, leftOutOfWork: planned.leftOut, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
+func newVerification(t *Target, o *Options, planned cases.Schedule) *verification {
+	return &verification{t: t, o: o, smoke: planned.Smoke, leftOutOfWork: planned.LeftOut, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
 }
 
 // caseResult is the result of one case, as a journal keeps it.
@@ -417,7 +418,7 @@ type caseResult struct {
 }
 
 type failedCase struct {
-	c     *Case
+	c     *cases.Case
 	found *finding
 }
 

@@ -56,7 +56,7 @@ func (v *view) prepare(ctx context.Context, m manner) (err error) {
 		return nil
 	}
 	v.known = known
-	if m.withTruth && v.l.c.isStatistics && v.target.declaresFunctions() {
+	if m.withTruth && v.l.c.IsStatistics && v.target.declaresFunctions() {
 		if v.plain, err = v.plainOf(ctx); err != nil {
 			return err
 		}

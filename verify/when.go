@@ -9,6 +9,7 @@ import (
 
 	"tokitai/evidence"
 	"tokitai/num"
+	"tokitai/verify/cases"
 )
 
 // A wrong kernel usually fails under a condition that tells its author much: odd K, more than
@@ -17,7 +18,7 @@ import (
 
 // example is a case that was run.
 type example struct {
-	c      *Case
+	c      *cases.Case
 	fails  bool
 	params []float64
 	values *valueKinds // nil until its inputs were looked at
@@ -76,10 +77,10 @@ func (s *verification) when(ctx context.Context) string {
 // the failing cases must hold for it too.
 func (s *verification) withSmallest(examples []*example) []*example {
 	small := s.shrunk
-	if small == nil || !small.isAlone || slices.ContainsFunc(examples, func(e *example) bool { return e.c.name(s.t.source()) == small.c.name(s.t.source()) }) {
+	if small == nil || !small.isAlone || slices.ContainsFunc(examples, func(e *example) bool { return e.c.Name(s.t.Cases()) == small.c.Name(s.t.Cases()) }) {
 		return examples
 	}
-	return append(slices.Clone(examples), &example{c: small.c, fails: true, params: s.t.source().params(small.c)})
+	return append(slices.Clone(examples), &example{c: small.c, fails: true, params: s.t.Cases().Params(small.c)})
 }
 
 // scattered says how many cases fail where no condition tells them from the others, and which,
@@ -92,7 +93,7 @@ func (t *Target) scattered(examples []*example) string {
 		var names []string
 		for _, e := range examples {
 			if e.fails {
-				names = append(names, e.c.name(t.source()))
+				names = append(names, e.c.Name(t.Cases()))
 			}
 		}
 		return fmt.Sprintf("in %d of %d cases: %s", failing, total, strings.Join(names, ", "))
@@ -114,11 +115,11 @@ const mostNoise = 0.3
 func (s *verification) examples() []*example {
 	var plain, checks []*example
 	for _, r := range s.done {
-		c, err := s.t.source().parseCase(r.Name)
+		c, err := s.t.Cases().Parse(r.Name)
 		if err != nil || r.First != nil && r.First.IsCause {
 			continue
 		}
-		e, k := &example{c: c, params: s.t.source().params(c)}, &example{c: c, params: s.t.source().params(c)}
+		e, k := &example{c: c, params: s.t.Cases().Params(c)}, &example{c: c, params: s.t.Cases().Params(c)}
 		for name, tier := range r.Tiers {
 			if isFailed := tier.Failed > 0; name == evidence.Relations || name == evidence.Invariance {
 				k.fails = k.fails || isFailed
@@ -148,7 +149,7 @@ func (s *verification) explain(ctx context.Context, mayTry bool, examples []*exa
 			return "", 1
 		}
 		r.tighten(examples)
-		var next []*Case
+		var next []*cases.Case
 		if mayTry && s.t.Lowering.Grain <= 1 && r.share() <= mostNoise {
 			next = s.t.around(r, examples)
 		}
@@ -168,7 +169,7 @@ func (s *verification) explain(ctx context.Context, mayTry bool, examples []*exa
 				mayTry = false
 				break
 			}
-			examples = append(examples, &example{c: c, fails: failed != nil, params: s.t.source().params(c)})
+			examples = append(examples, &example{c: c, fails: failed != nil, params: s.t.Cases().Params(c)})
 			extra++
 		}
 	}
@@ -323,7 +324,7 @@ func (t *Target) caseConditions(examples []*example) []*condition {
 	letters := d.Sizes()
 	for i, letter := range letters {
 		first := len(l.list)
-		of := func(e *example) int { n, _ := e.c.size(letter); return n }
+		of := func(e *example) int { n, _ := e.c.Size(letter); return n }
 		l.both(2, func(e *example) bool { return of(e)%2 == 1 }, letter+" is odd", letter+" is even")
 		for m := 4; m <= 1024; m *= 2 {
 			l.both(3, func(e *example) bool { return of(e)%m == 0 }, fmt.Sprintf("%s is a multiple of %d", letter, m), fmt.Sprintf("%s is not a multiple of %d", letter, m))
@@ -331,7 +332,7 @@ func (t *Target) caseConditions(examples []*example) []*condition {
 		l.both(2, func(e *example) bool { return of(e) == 1 }, letter+" = 1", letter+" > 1")
 		l.threshold(3, func(e *example) float64 { return float64(of(e)) }, sizeText(letter))
 		for _, other := range letters[i+1:] {
-			compare := func(e *example) int { n, _ := e.c.size(other); return cmp.Compare(of(e), n) }
+			compare := func(e *example) int { n, _ := e.c.Size(other); return cmp.Compare(of(e), n) }
 			l.both(4, func(e *example) bool { return compare(e) == 0 }, letter+" = "+other, letter+" ≠ "+other)
 			l.both(4, func(e *example) bool { return compare(e) > 0 }, letter+" > "+other, letter+" ≤ "+other)
 			l.both(4, func(e *example) bool { return compare(e) < 0 }, letter+" < "+other, letter+" ≥ "+other)
@@ -342,11 +343,11 @@ func (t *Target) caseConditions(examples []*example) []*condition {
 	}
 	if o := &d.Operands[outputOf(d)]; len(o.Dims) > 1 {
 		l.threshold(5, func(e *example) float64 {
-			rows, cols := o.Matrix(e.c.sizes())
+			rows, cols := o.Matrix(e.c.Lengths())
 			return float64(rows) * float64(cols)
 		}, sizeText("the number of elements of "+o.Name))
 		if len(o.Dims) > 2 {
-			l.threshold(5, func(e *example) float64 { rows, _ := o.Matrix(e.c.sizes()); return float64(rows) }, sizeText("the number of rows of "+o.Name))
+			l.threshold(5, func(e *example) float64 { rows, _ := o.Matrix(e.c.Lengths()); return float64(rows) }, sizeText("the number of rows of "+o.Name))
 		}
 	}
 	l.layouts(t)
@@ -367,8 +368,8 @@ func (l *conditions) layouts(t *Target) {
 		}
 		for _, bytes := range []int{4, 16} {
 			isAligned := func(e *example) bool {
-				rows, cols := o.Matrix(e.c.sizes())
-				at, size := e.c.layout(i), e.c.Formats[i].Size()
+				rows, cols := o.Matrix(e.c.Lengths())
+				at, size := e.c.Layout(i), e.c.Formats[i].Size()
 				return at.Offset*size%bytes == 0 && (rows == 1 || (cols+at.Gap)*size%bytes == 0)
 			}
 			l.both(4, isAligned, fmt.Sprintf("every row of %s begins at a multiple of %d bytes", o.Name, bytes), fmt.Sprintf("some row of %s does not begin at a multiple of %d bytes", o.Name, bytes))
@@ -412,30 +413,30 @@ func (l *conditions) choices(t *Target) {
 			}
 		}
 	}
-	for _, p := range t.source().patterns() {
-		if names["pattern "+p.name] {
-			l.both(4, func(e *example) bool { return e.c.Pattern == p.name }, "the values are "+p.name, "the values are not "+p.name)
+	for _, p := range t.Cases().Patterns() {
+		if names["pattern "+p.Name] {
+			l.both(4, func(e *example) bool { return e.c.Pattern == p.Name }, "the values are "+p.Name, "the values are not "+p.Name)
 		}
 	}
 }
 
 // around returns further cases that tell whether a rule about sizes holds: a failing case with
 // another size, on both sides of the boundary, unless they were run before.
-func (t *Target) around(r *rule, examples []*example) []*Case {
-	var base *Case // the smallest that fails
+func (t *Target) around(r *rule, examples []*example) []*cases.Case {
+	var base *cases.Case // the smallest that fails
 	seen := map[string]bool{}
 	for _, e := range examples {
-		seen[e.c.name(t.source())] = true
-		if e.fails && (base == nil || e.c.outputs(t.Definition) < base.outputs(t.Definition)) {
+		seen[e.c.Name(t.Cases())] = true
+		if e.fails && (base == nil || e.c.Outputs(t.Definition) < base.Outputs(t.Definition)) {
 			base = e.c
 		}
 	}
-	var list []*Case
+	var list []*cases.Case
 	for _, condition := range r.conditions {
 		if condition.letter == "" {
 			continue
 		}
-		n, _ := base.size(condition.letter)
+		n, _ := base.Size(condition.letter)
 		sizes := []int{n + 1, n + 2, n + 3}
 		if b := condition.bound; b != nil && !b.isOpen {
 			sizes = []int{int(b.nearest), int(b.at)}
@@ -444,13 +445,13 @@ func (t *Target) around(r *rule, examples []*example) []*Case {
 			}
 		}
 		for _, size := range sizes {
-			c := base.clone()
+			c := base.Clone()
 			for i := range c.Sizes {
 				if c.Sizes[i].Letter == condition.letter {
 					c.Sizes[i].N = size
 				}
 			}
-			if name := c.name(t.source()); size > 0 && !seen[name] && c.outputs(t.Definition) <= mostExtraWork && t.CheckCase(name) == nil {
+			if name := c.Name(t.Cases()); size > 0 && !seen[name] && c.Outputs(t.Definition) <= mostExtraWork && t.CheckCase(name) == nil {
 				seen[name] = true
 				list = append(list, c)
 			}
@@ -466,7 +467,7 @@ func (s *verification) look(examples []*example) []*example {
 	size := func(e *example) int64 {
 		n := int64(0)
 		for i := range s.t.Definition.Operands {
-			rows, cols := s.t.Definition.Operands[i].Matrix(e.c.sizes())
+			rows, cols := s.t.Definition.Operands[i].Matrix(e.c.Lengths())
 			n += int64(rows) * int64(cols)
 		}
 		return n

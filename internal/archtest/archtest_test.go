@@ -131,6 +131,11 @@ var rooms = []room{
 	}},
 	{path: "evidence/html", only: &claim{[]string{"evidence", "internal/leftover", "internal/readfile"}, "a page shows what reports say"}},
 	{path: "accuracy", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
+	{path: "verify/cases", mustNot: []ban{
+		{"device/cpu", "what makes test cases knows nothing of what is tested"}, {"device/gpu", "what makes test cases knows nothing of what is tested"},
+		{"lower/cpu", "what makes test cases knows nothing of what is tested"}, {"lower/gpu", "what makes test cases knows nothing of what is tested"},
+		{"evidence", "which inputs there are does not depend on what is said of them"}, {"op/all", "it lists cases of the operations that it is given"},
+	}},
 	{path: "verify", mustNot: []ban{{"op/all", "it verifies the operations that it is given"}, {"accuracy", "what is measured there is a document, not a verdict"}}},
 	{path: "verify/mutants"},
 	{path: "bench", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},

@@ -1,26 +1,22 @@
-package verify
+package cases
 
 import (
-	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 	"unicode"
 
 	"tokitai/def"
-	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op"
-	"tokitai/trial"
 )
 
-// pattern fills operands. element and index may be nil, then bits is not.
-type pattern struct {
-	name   string
+// Pattern fills operands. element and index may be nil, then bits is not.
+type Pattern struct {
+	Name   string
 	params []float64
-	isGrid bool
+	IsGrid bool
 	isLong bool
 	value  func(o *def.Operand) op.Element
 	ints   map[string]op.Integer // by operand, instead of value
@@ -91,11 +87,11 @@ func signed(g *gen.Generator, x float32) float32 {
 	return x
 }
 
-// pattern finds a pattern by name: one of the operation's kinds of data, one of its
+// Pattern finds a pattern by name: one of the operation's kinds of data, one of its
 // own patterns, or a generic one; nil if there is none.
-func (t *Source) pattern(name string) *pattern {
-	for _, p := range t.patterns() {
-		if p.name == name {
+func (t *Target) Pattern(name string) *Pattern {
+	for _, p := range t.Patterns() {
+		if p.Name == name {
 			return p
 		}
 	}
@@ -107,26 +103,26 @@ func (t *Source) pattern(name string) *pattern {
 	return t.regionPattern(name)
 }
 
-// patterns lists the patterns of the target, each name once.
-func (t *Source) patterns() []*pattern { return t.patternList() }
+// Patterns lists the patterns of the target, each name once.
+func (t *Target) Patterns() []*Pattern { return t.patternList() }
 
-func (t *Source) makePatterns() []*pattern {
-	var list []*pattern
+func (t *Target) makePatterns() []*Pattern {
+	var list []*Pattern
 	seen := map[string]bool{}
-	add := func(p *pattern) {
-		if !seen[p.name] {
-			seen[p.name] = true
+	add := func(p *Pattern) {
+		if !seen[p.Name] {
+			seen[p.Name] = true
 			list = append(list, p)
 		}
 	}
-	for _, data := range t.data() {
-		add(t.newPattern(slug(data.Name), data.Params, data.Values, nil))
+	for _, data := range t.Data() {
+		add(t.newPattern(Slug(data.Name), data.Params, data.Values, nil))
 	}
 	if o := t.Operation; o != nil {
 		for _, p := range o.Patterns {
 			if p.Definition == t.Definition {
 				made := t.newPattern(p.Name, p.Params, p.Values, p.Index)
-				made.isGrid, made.isLong, made.ints = p.IsGrid, p.IsLong, p.Integers
+				made.IsGrid, made.isLong, made.ints = p.IsGrid, p.IsLong, p.Integers
 				add(made)
 			}
 		}
@@ -169,8 +165,8 @@ func (t *Source) makePatterns() []*pattern {
 	return list
 }
 
-// data are the operation's kinds of data for the definition.
-func (t *Source) data() []op.Data {
+// Data are the operation's kinds of data for the definition.
+func (t *Target) Data() []op.Data {
 	var list []op.Data
 	if t.Operation != nil {
 		for _, data := range t.Operation.Data {
@@ -182,12 +178,12 @@ func (t *Source) data() []op.Data {
 	return list
 }
 
-func (t *Source) newPattern(name string, params []float64, values map[string]op.Element, index map[string]op.Index) *pattern {
+func (t *Target) newPattern(name string, params []float64, values map[string]op.Element, index map[string]op.Index) *Pattern {
 	if params == nil {
-		params = t.usualParams()
+		params = t.UsualParams()
 	}
-	return &pattern{
-		name: name, params: params,
+	return &Pattern{
+		Name: name, params: params,
 		value: func(o *def.Operand) op.Element {
 			if e := values[o.Name]; e != nil {
 				return e
@@ -208,8 +204,8 @@ func (t *Source) newPattern(name string, params []float64, values map[string]op.
 
 // usualValue returns the values of an operand in the operation's first kind of data, or nil if it
 // does not name the operand. A definition without data of its own uses the operation's.
-func (t *Source) usualValue(operand string) op.Element {
-	if list := t.data(); len(list) > 0 {
+func (t *Target) usualValue(operand string) op.Element {
+	if list := t.Data(); len(list) > 0 {
 		return list[0].Values[operand]
 	}
 	if t.Operation != nil && len(t.Operation.Data) > 0 {
@@ -220,7 +216,7 @@ func (t *Source) usualValue(operand string) op.Element {
 
 // isPositive reports whether an operand's usual values are never below zero, as a
 // variance or a probability: then generic values would only lead to NaN.
-func (t *Source) isPositive(operand string) bool {
+func (t *Target) isPositive(operand string) bool {
 	usual := t.usualValue(operand)
 	if usual == nil {
 		return false
@@ -232,26 +228,6 @@ func (t *Source) isPositive(operand string) bool {
 		}
 	}
 	return true
-}
-
-// usualParams are those of the definition's first kind of data, or first pattern, or
-// numbers that differ from each other.
-func (t *Source) usualParams() []float64 {
-	for _, data := range t.data() {
-		return data.Params
-	}
-	if t.Operation != nil {
-		for _, p := range t.Operation.Patterns {
-			if p.Definition == t.Definition && p.Params != nil {
-				return p.Params
-			}
-		}
-	}
-	var params []float64
-	for i := range t.Definition.Params {
-		params = append(params, t.Definition.Params[i].Usual(float64(i+1)*0.171875))
-	}
-	return params
 }
 
 func uniformIndex(g *gen.Generator, _, bound int) int { return g.Below(bound) }
@@ -316,7 +292,7 @@ func specialAlone(d *def.Definition, c *Case, operands []num.Array) {
 	}
 	inputs := realInputs(d)
 	a := operands[inputs[longest/len(alone)%len(inputs)]]
-	g := gen.New(c.sizesText())
+	g := gen.New(c.SizesText())
 	a.Set(g.Below(a.Rows), g.Below(a.Cols), alone[longest%len(alone)])
 }
 
@@ -423,235 +399,8 @@ func contenders(d *def.Definition, c *Case, operands []num.Array) {
 	}
 }
 
-// params are the parameters of a case: those that are fixed, and otherwise those of its pattern or
-// a variation.
-func (t *Source) params(c *Case) []float64 {
-	usual := t.pattern(c.Pattern).params
-	if len(t.Fixed.settings) > 0 {
-		usual = t.derived(t.Fixed.settings, usual)
-	}
-	if c.Params > 0 {
-		usual = t.variation(c.Params, usual)
-	}
-	return t.Fixed.apply(usual)
-}
-
-// variation returns parameters each of which is kept, scaled, negated, made tiny, huge, or
-// something between 0 and 1, as far as the definition allows it. A kernel that promises no bits may
-// rely on how parameters depend on each other, so the parameters that users set are varied for it;
-// and so they are where some of them are fixed.
-func (t *Source) variation(n int, usual []float64) []float64 {
-	if t.hasSettings() {
-		settings := t.settings(n)
-		maps.Copy(settings, t.Fixed.given)
-		return t.derived(settings, usual)
-	}
-	var g gen.Generator
-	varied := slices.Clone(usual)
-	for i, p := range t.Definition.Params {
-		g.Place(gen.New(p.Name).Next(), n, i)
-		if p.IsInt {
-			integers := [...]float64{0, 1, 2, 3, 7, 127, 128, 255, 256, 300, 65535, 65537, 1 << 24, math.MaxInt32, -1, -2, -100, math.MinInt32, usual[i]}
-			varied[i] = p.Nearest(integers[g.Below(len(integers))], usual[i])
-			continue
-		}
-		fraction := float64(g.Uniform(0, 1))
-		choices := [...]float64{usual[i], usual[i], usual[i] * (0.5 + fraction), -usual[i], fraction, 1 - fraction*0x1p-6, 1, 0, 1e-40, 3e7 * (1 + fraction), -fraction}
-		varied[i] = p.Nearest(choices[g.Below(len(choices))], usual[i])
-		if math.Abs(varied[i]) < 0x1p-126 && t.Flushes {
-			varied[i] = p.Nearest(0, usual[i]) // as the kernel takes it, or as usual if it may not be 0
-		}
-	}
-	return varied
-}
-
-// hasSettings reports whether the parameters that users set are varied.
-func (t *Source) hasSettings() bool {
-	return t.Operation != nil && t.Operation.Settings != nil && (!t.IsBits || len(t.Fixed.settings) > 0)
-}
-
-// derived returns the definition's parameters for given parameters of users. Parameters that users
-// do not set, or that cannot be set together, have their usual values.
-func (t *Source) derived(given engine.Params, usual []float64) []float64 {
-	params, err := t.derive(given, usual)
-	if err != nil {
-		return slices.Clone(usual)
-	}
-	return params
-}
-
-// derive is like derived, and returns an error for parameters that cannot be set together.
-func (t *Source) derive(given engine.Params, usual []float64) ([]float64, error) {
-	given = maps.Clone(given)
-	for i, p := range t.Definition.Params {
-		if _, isSet := given[p.Name]; p.IsInt && !isSet {
-			given[p.Name] = usual[i]
-		}
-	}
-	derived, err := t.Operation.Derive(t.Definition, given)
-	if err != nil {
-		return nil, err
-	}
-	var params []float64
-	for _, p := range t.Definition.Params {
-		params = append(params, derived[p.Name])
-	}
-	return params, nil
-}
-
-// fill writes the inputs of a case. Each value depends on the seed, the operand's name
-// and the place alone, so that a part of a tensor keeps its values.
-func (t *Source) fill(c *Case, seed uint64, operands []num.Array) {
-	p := t.pattern(c.Pattern)
-	counted, shift := 0, 0
-	for i := range t.Definition.Operands {
-		o, a := &t.Definition.Operands[i], operands[i]
-		if !o.IsIn {
-			continue
-		}
-		key := gen.New(c.Pattern+"/"+o.Name).Next() ^ gen.Seeded(seed).Next()
-		var g gen.Generator
-		rowFrom, colFrom := c.origin(o)
-		switch {
-		case o.IsOffsets:
-			size, _ := c.size(o.Bound)
-			fillOffsets(a, key, size)
-		case o.IsIndex:
-			index := p.index(o)
-			bound, _ := c.size(o.Bound)
-			except := t.params(c)
-			for r := range a.Rows {
-				g.Place(key, r+rowFrom, 0)
-				a.SetBits64(r, 0, uint64(int32(index(&g, r+rowFrom, bound))))
-				if c.Params > 0 && o.Except != "" && (r%3 == 1 || c.Params%16 == 5) { // now and then all of them
-					a.SetBits64(r, 0, uint64(int32(except[t.Definition.Param(o.Except)])))
-				}
-			}
-		case counted < p.counts:
-			bits := 8 * a.DType.Size()
-			trial.FillBits(a, func(r, col int) uint64 {
-				count := uint64(r+rowFrom)*uint64(a.Cols) + uint64(col+colFrom)
-				return count >> shift & (1<<bits - 1)
-			})
-			counted, shift = counted+1, shift+bits
-		case p.isRaw || p.ints[o.Name] != nil:
-			row, integer := uint64(0), p.ints[o.Name]
-			trial.FillBits(a, func(r, col int) uint64 {
-				if col == 0 {
-					row = gen.Row(c.matrixKey(o, a, key, r), a.RowIn(r)+rowFrom)
-				}
-				g.PlaceIn(row, col+colFrom)
-				if integer != nil {
-					return uint64(integer(&g, a.RowIn(r)+rowFrom, col+colFrom))
-				}
-				bits := g.Next()
-				if a.DType == num.F32 && g.Below(16) == 0 {
-					bits |= 1<<23 - 1
-				}
-				return bits
-			})
-		default:
-			t.fillFloats(c, seed, o, a, p.value(o), key)
-		}
-	}
-	if p.place != nil {
-		p.place(t.Definition, c, operands)
-	}
-	if c.IsInside {
-		t.bringInside(c, operands)
-	}
-}
-
-// bringInside replaces indices outside of their tables by others inside.
-func (t *Source) bringInside(c *Case, operands []num.Array) {
-	d := t.Definition
-	for i := range d.Operands {
-		o, a := &d.Operands[i], operands[i]
-		if !o.IsIndex || !o.IsIn || o.IsOffsets {
-			continue
-		}
-		bound, _ := c.size(o.Bound)
-		for r := range a.Rows {
-			v := int(a.Int(r, 0))
-			if o.Except != "" && v == int(t.params(c)[d.Param(o.Except)]) {
-				continue
-			}
-			a.SetBits64(r, 0, uint64((v%bound+bound)%bound))
-		}
-	}
-}
-
-// fillFloats fills an operand with values, each rounded once to its format.
-func (t *Source) fillFloats(c *Case, seed uint64, o *def.Operand, a num.Array, value op.Element, key uint64) {
-	rowFrom, colFrom := c.origin(o)
-	var g gen.Generator
-	set := func(r int, values []float32) {
-		at := a.RowIn(r) + rowFrom
-		row := gen.Row(c.matrixKey(o, a, key, r), at)
-		for col := range values {
-			g.PlaceIn(row, col+colFrom)
-			values[col] = value(&g, at, col+colFrom)
-		}
-	}
-	name := fmt.Sprintf("%s/%s/%s/%d", c.Pattern, c.sizesText(), o.Name, seed)
-	all := t.Values(name, a.Rows*a.Cols, func() []float32 {
-		all := make([]float32, a.Rows*a.Cols)
-		for r := range a.Rows {
-			set(r, all[r*a.Cols:][:a.Cols])
-		}
-		return all
-	})
-	if row, ok := a.AsRow(); ok && all != nil {
-		row.SetFloats(0, all)
-		return
-	}
-	row := make([]float32, a.Cols)
-	for r := range a.Rows {
-		if all != nil {
-			row = all[r*a.Cols:][:a.Cols]
-		} else {
-			set(r, row)
-		}
-		a.SetFloats(r, row)
-	}
-}
-
-// origin is where an operand's first element lies.
-func (c *Case) origin(o *def.Operand) (row, col int) {
-	switch {
-	case len(o.Dims) >= 2: // of a matrix
-		_, row = c.size(o.Dims[len(o.Dims)-2])
-		_, col = c.size(o.Dims[len(o.Dims)-1])
-	case len(o.Dims) == 1 && o.Extent == def.PerColumn:
-		_, col = c.size(o.Dims[0])
-	case len(o.Dims) == 1:
-		_, row = c.size(o.Dims[0])
-	}
-	return row, col
-}
-
-// slug makes a name of a kind of data: "normal, 64 summed" is normal-64-summed.
-func slug(s string) string {
+// Slug makes a name of a kind of data: "normal, 64 summed" is normal-64-summed.
+func Slug(s string) string {
 	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return strings.Join(words, "-")
-}
-
-// matrixKey returns the key of the values of one matrix of a stack, by its place in the
-// whole.
-func (c *Case) matrixKey(o *def.Operand, a num.Array, key uint64, row int) uint64 {
-	for k, letter := range o.BatchDims() {
-		per, n := trial.AxisOf(o, a, k)
-		_, from := c.size(letter)
-		key = gen.Seeded(key ^ uint64(row/per%n+from+1)<<32).Next()
-	}
-	return key
-}
-
-// fillOffsets divides the size that a case has into groups, of which some may be empty.
-func fillOffsets(a num.Array, key uint64, size int) {
-	trial.FillOffsets(a, size, func(i int) int {
-		var g gen.Generator
-		g.Place(key, i, 0)
-		return g.Below(size + 1)
-	})
 }

@@ -1,4 +1,4 @@
-package verify
+package cases
 
 import (
 	"fmt"
@@ -77,8 +77,8 @@ func (r Restriction) holds(n int) bool {
 	return n >= r.Value
 }
 
-// allows reports whether a size satisfies all conditions.
-func (list Restrictions) allows(letter string, n int) bool {
+// Allows reports whether a size satisfies all conditions.
+func (list Restrictions) Allows(letter string, n int) bool {
 	return !slices.ContainsFunc(list, func(r Restriction) bool { return r.Letter == letter && !r.holds(n) })
 }
 
@@ -90,12 +90,12 @@ const farthest = 1 << 20
 func (list Restrictions) nearest(letter string, n int) (int, bool) {
 	least, most := list.span(letter, max(1, n-farthest), n+farthest)
 	for m := max(n, least); m <= most; m++ {
-		if list.allows(letter, m) {
+		if list.Allows(letter, m) {
 			return m, true
 		}
 	}
 	for m := min(n-1, most); m >= least; m-- {
-		if list.allows(letter, m) {
+		if list.Allows(letter, m) {
 			return m, true
 		}
 	}
@@ -126,7 +126,7 @@ func (list Restrictions) span(letter string, least, most int) (int, int) {
 
 // CheckRestrictions returns an error for conditions on sizes that the definition does not have, or
 // that no size satisfies.
-func (t *Source) CheckRestrictions(list Restrictions) error {
+func (t *Target) CheckRestrictions(list Restrictions) error {
 	letters := t.Definition.Sizes()
 	for _, r := range list {
 		if !slices.Contains(letters, r.Letter) {
@@ -139,8 +139,8 @@ func (t *Source) CheckRestrictions(list Restrictions) error {
 	return nil
 }
 
-// fit changes the sizes of a case to allowed ones. It returns false if there are none.
-func (list Restrictions) fit(c *Case) bool {
+// Fit changes the sizes of a case to allowed ones. It returns false if there are none.
+func (list Restrictions) Fit(c *Case) bool {
 	c.Sizes = slices.Clone(c.Sizes)
 	for i := range c.Sizes {
 		n, ok := list.nearest(c.Sizes[i].Letter, c.Sizes[i].N)

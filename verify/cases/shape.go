@@ -1,4 +1,4 @@
-package verify
+package cases
 
 import (
 	"fmt"
@@ -41,7 +41,7 @@ func (s Shape) String() string {
 
 // CheckShape returns an error unless a shape gives every letter of the target's definition
 // a length of at least 1, and no other letter.
-func (t *Source) CheckShape(s Shape) error {
+func (t *Target) CheckShape(s Shape) error {
 	d := t.Definition
 	letters := d.Sizes()
 	refuse := func(format string, args ...any) error {

@@ -1,4 +1,4 @@
-package verify
+package cases
 
 import (
 	"fmt"
@@ -39,8 +39,8 @@ type Case struct {
 
 	IsInside bool // indices that the pattern has outside of their tables are brought inside
 
-	isAccuracy   bool // compared with the truth as well
-	isStatistics bool // and, of a bounded lowering, with what its errors should be
+	IsAccuracy   bool // compared with the truth as well
+	IsStatistics bool // and, of a bounded lowering, with what its errors should be
 }
 
 // Size is the length of one letter's axis, and the index at which it begins.
@@ -59,8 +59,8 @@ func (s Size) String() string {
 // insideOption is IsInside in the name of a case.
 const insideOption = "indices=inside"
 
-// name returns the case's name for a target.
-func (c *Case) name(t *Source) string {
+// Name returns the case's name for a target.
+func (c *Case) Name(t *Target) string {
 	var b strings.Builder
 	if c.Check != "" {
 		b.WriteString(c.Check + ":")
@@ -105,8 +105,8 @@ func (c *Case) name(t *Source) string {
 	return b.String()
 }
 
-// size returns the length and the first index of a letter's axis.
-func (c *Case) size(letter string) (n, from int) {
+// Size returns the length and the first index of a letter's axis.
+func (c *Case) Size(letter string) (n, from int) {
 	for _, s := range c.Sizes {
 		if s.Letter == letter {
 			return s.N, s.From
@@ -115,15 +115,15 @@ func (c *Case) size(letter string) (n, from int) {
 	return 1, 0
 }
 
-// layout returns the layout of the operand at a position.
-func (c *Case) layout(operand int) trial.Layout {
+// Layout returns the layout of the operand at a position.
+func (c *Case) Layout(operand int) trial.Layout {
 	if c.Uneven > 0 && operand%2 != c.Uneven-1 {
 		return trial.Layout{Far: c.Far}
 	}
 	return trial.Layout{Offset: c.Offset, Gap: c.Gap, Far: c.Far}
 }
 
-func (c *Case) sizes() map[string]int {
+func (c *Case) Lengths() map[string]int {
 	m := map[string]int{}
 	for _, s := range c.Sizes {
 		m[s.Letter] = s.N
@@ -131,15 +131,15 @@ func (c *Case) sizes() map[string]int {
 	return m
 }
 
-func (c *Case) clone() *Case {
+func (c *Case) Clone() *Case {
 	d := *c
 	d.Sizes = slices.Clone(c.Sizes)
 	return &d
 }
 
-// outputs returns the number of output elements of one run.
-func (c *Case) outputs(d *def.Definition) int64 {
-	n, sizes := int64(0), c.sizes()
+// Outputs returns the number of output elements of one run.
+func (c *Case) Outputs(d *def.Definition) int64 {
+	n, sizes := int64(0), c.Lengths()
 	for i := range d.Operands {
 		if o := &d.Operands[i]; o.IsOut {
 			rows, cols := o.Matrix(sizes)
@@ -155,8 +155,8 @@ const mostFar = 36
 // maxCaseElements limits the operands of a case that a user names.
 const maxCaseElements = 1 << 33
 
-// parseCase returns the case with the given name.
-func (t *Source) parseCase(name string) (*Case, error) {
+// Parse returns the case with the given name.
+func (t *Target) Parse(name string) (*Case, error) {
 	c := &Case{Formats: slices.Clone(t.Formats[0])}
 	refuse := func(format string, args ...any) (*Case, error) {
 		return nil, &UnknownError{What: "case", Name: name, Reason: fmt.Sprintf(format, args...), Known: t.caseNames()}
@@ -172,7 +172,7 @@ func (t *Source) parseCase(name string) (*Case, error) {
 			return refuse("there is no check %q", check)
 		}
 	}
-	if t.pattern(c.Pattern) == nil {
+	if t.Pattern(c.Pattern) == nil {
 		return refuse("there is no pattern %q", c.Pattern)
 	}
 	given := map[string]Size{}
@@ -199,7 +199,7 @@ func (t *Source) parseCase(name string) (*Case, error) {
 		}
 	}
 	for _, o := range t.Definition.Operands {
-		rows, cols := o.Matrix(c.sizes())
+		rows, cols := o.Matrix(c.Lengths())
 		if stride := cols + c.Gap; int64(rows) > maxCaseElements/int64(stride) {
 			return refuse("%s would have %d×%d elements", o.Name, rows, stride)
 		}
@@ -210,8 +210,8 @@ func (t *Source) parseCase(name string) (*Case, error) {
 	if !slices.ContainsFunc(t.Formats, func(f []num.DType) bool { return slices.Equal(f, c.Formats) }) {
 		return refuse("%s has no such formats", t.Definition.Name)
 	}
-	c.isAccuracy = c.Check == ""
-	c.isStatistics = c.isAccuracy && slices.ContainsFunc(t.data(), func(d op.Data) bool { return slug(d.Name) == c.Pattern })
+	c.IsAccuracy = c.Check == ""
+	c.IsStatistics = c.IsAccuracy && slices.ContainsFunc(t.Data(), func(d op.Data) bool { return Slug(d.Name) == c.Pattern })
 	return c, nil
 }
 
@@ -232,7 +232,7 @@ func parseSize(text string) (Size, bool) {
 }
 
 // parseOption parses gap=, offset=, y=x or gamma=f32. It returns what is wrong with it, or "".
-func (t *Source) parseOption(c *Case, option string) string {
+func (t *Target) parseOption(c *Case, option string) string {
 	const most = 1 << 20
 	left, right, ok := strings.Cut(option, "=")
 	if !ok {
@@ -288,9 +288,9 @@ func (t *Source) parseOption(c *Case, option string) string {
 	return ""
 }
 
-// largest returns the number of elements of the largest operand.
-func (c *Case) largest(d *def.Definition) int64 {
-	n, sizes := int64(0), c.sizes()
+// Largest returns the number of elements of the largest operand.
+func (c *Case) Largest(d *def.Definition) int64 {
+	n, sizes := int64(0), c.Lengths()
 	for i := range d.Operands {
 		rows, cols := d.Operands[i].Matrix(sizes)
 		n = max(n, int64(rows)*int64(cols))
@@ -298,9 +298,9 @@ func (c *Case) largest(d *def.Definition) int64 {
 	return n
 }
 
-// elements counts the elements of all operands.
-func (c *Case) elements(d *def.Definition) (n int64) {
-	sizes := c.sizes()
+// Elements counts the elements of all operands.
+func (c *Case) Elements(d *def.Definition) (n int64) {
+	sizes := c.Lengths()
 	for i := range d.Operands {
 		rows, cols := d.Operands[i].Matrix(sizes)
 		n += int64(rows) * int64(cols)
@@ -308,8 +308,8 @@ func (c *Case) elements(d *def.Definition) (n int64) {
 	return n
 }
 
-// sizesText returns the sizes of a case as its name has them.
-func (c *Case) sizesText() string {
+// SizesText returns the sizes of a case as its name has them.
+func (c *Case) SizesText() string {
 	var parts []string
 	for _, s := range c.Sizes {
 		parts = append(parts, s.String())

@@ -1,4 +1,4 @@
-package verify
+package cases
 
 import (
 	"iter"
@@ -7,8 +7,8 @@ import (
 	"tokitai/def"
 )
 
-// batchAxes lists the letters along which an output is independent of the rest.
-func batchAxes(d *def.Definition) []string {
+// BatchAxes lists the letters along which an output is independent of the rest.
+func BatchAxes(d *def.Definition) []string {
 	var letters []string
 	for i := range d.Operands {
 		if use, _ := d.BatchUse(i); d.Operands[i].IsOut && use != def.WholeBatch {
@@ -48,7 +48,7 @@ func (l *lister) batch() {
 	case def.FromIndex:
 		shapes = [][]int{{9, 7}, {33, 64}}
 	}
-	for _, letter := range batchAxes(d) {
+	for _, letter := range BatchAxes(d) {
 		name, most := "batch-"+letter, 4097
 		if l.t.checkNamed(name) == nil {
 			return
@@ -58,14 +58,14 @@ func (l *lister) batch() {
 		}
 		for _, rest := range shapes {
 			for _, n := range batches(most, l.p.pairs && !d.HasAxes()) {
-				c := &Case{Check: name, Pattern: l.t.patterns()[0].name, Sizes: l.shape(append([]int{5}, rest...)...), Formats: l.usual}
+				c := &Case{Check: name, Pattern: l.t.Patterns()[0].Name, Sizes: l.shape(append([]int{5}, rest...)...), Formats: l.usual}
 				l.coarsen(c)
 				for k := range c.Sizes {
 					if c.Sizes[k].Letter == letter {
 						c.Sizes[k].N = n // whatever the grain
 					}
 				}
-				if l.isWithin(c) && c.largest(d) <= 6*l.p.outputs {
+				if l.isWithin(c) && c.Largest(d) <= 6*l.p.outputs {
 					l.addAsIs(c)
 				}
 			}
@@ -73,7 +73,7 @@ func (l *lister) batch() {
 	}
 }
 
-// invariance has the cases of the checks that Options.Invariance adds.
+// invariance has the cases of the checks that Request.Invariance adds.
 func (l *lister) invariance(o *Request) {
 	hasBatches := func(letter string) bool {
 		return !o.OnlyInvariance && slices.ContainsFunc(l.t.checks(false), func(k Check) bool { return k.Name == "batch-"+letter })
@@ -111,7 +111,7 @@ func (l *lister) addInvariance(c *Case) {
 		c.Formats = l.usual
 	}
 	rows, isSwept := strings.CutPrefix(c.Check, "rows-")
-	n, _ := c.size(rows)
+	n, _ := c.Size(rows)
 	l.coarsen(c)
 	for i := range c.Sizes {
 		if isSwept && c.Sizes[i].Letter == rows {
@@ -124,10 +124,10 @@ func (l *lister) addInvariance(c *Case) {
 // invariancePattern returns the pattern of the operation's usual values or, for every second shape,
 // one whose sums cancel, if there is one: it shows other orders best.
 func (l *lister) invariancePattern(i int) string {
-	if name := "cancellation"; i%2 == 1 && l.t.pattern(name) != nil {
+	if name := "cancellation"; i%2 == 1 && l.t.Pattern(name) != nil {
 		return name
 	}
-	return l.t.patterns()[0].name
+	return l.t.Patterns()[0].Name
 }
 
 // invarianceSizes returns the sizes on which a check is run: many rows for those that leave
@@ -135,7 +135,7 @@ func (l *lister) invariancePattern(i int) string {
 func (l *lister) invarianceSizes(check string) [][]Size {
 	var list [][]Size
 	add := func(n ...int) {
-		if c := (&Case{Sizes: l.shape(n...)}); l.isWithin(c) && c.largest(l.t.Definition) <= 6*l.p.outputs {
+		if c := (&Case{Sizes: l.shape(n...)}); l.isWithin(c) && c.Largest(l.t.Definition) <= 6*l.p.outputs {
 			list = append(list, c.Sizes)
 		}
 	}
@@ -230,9 +230,9 @@ func (l *lister) sampledShape() []int {
 	return []int{2, 200}
 }
 
-// repeatable returns the factors of a product that have batch axes: all matrices of one may be the
+// Repeatable returns the factors of a product that have batch axes: all matrices of one may be the
 // same memory.
-func repeatable(d *def.Definition) iter.Seq[int] {
+func Repeatable(d *def.Definition) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := range 2 {
 			if d.Product() != nil && len(d.Operands[i].BatchDims()) > 0 && !yield(i) {
@@ -245,7 +245,7 @@ func repeatable(d *def.Definition) iter.Seq[int] {
 // withMatrices returns sizes with at least two matrices along every batch axis of the operand that a
 // check repeats, whose name is repeat-A.
 func withMatrices(d *def.Definition, check string, sizes []Size) []Size {
-	for i := range repeatable(d) {
+	for i := range Repeatable(d) {
 		if check != "repeat-"+d.Operands[i].Name {
 			continue
 		}

@@ -1,4 +1,4 @@
-package verify
+package cases
 
 import (
 	"crypto/sha256"
@@ -10,8 +10,8 @@ import (
 	"tokitai/trial"
 )
 
-// patternOf returns the pattern in the name of a case.
-func patternOf(name string) string {
+// PatternOf returns the pattern in the name of a case.
+func PatternOf(name string) string {
 	name, _, _ = strings.Cut(name, "/")
 	_, pattern, hasCheck := strings.Cut(name, ":")
 	if hasCheck {
@@ -20,10 +20,10 @@ func patternOf(name string) string {
 	return name
 }
 
-// patternIdentity returns a hash of the inputs that a pattern makes on a few shapes, in every
+// PatternIdentity returns a hash of the inputs that a pattern makes on a few shapes, in every
 // format of the definition, or "" if the definition has no such pattern.
-func (t *Source) patternIdentity(name string) string {
-	if t.pattern(name) == nil {
+func (t *Target) PatternIdentity(name string) string {
+	if t.Pattern(name) == nil {
 		return ""
 	}
 	const seed = 1
@@ -31,9 +31,9 @@ func (t *Source) patternIdentity(name string) string {
 	for _, shape := range identityShapes(t.Definition.Access()) {
 		for _, formats := range usualFormats(t.Definition) {
 			c := &Case{Pattern: name, Sizes: (&lister{t: t}).shape(shape...), Formats: formats}
-			operands := trial.New(t.Definition, formats, c.sizes(), func(int) trial.Layout { return trial.Layout{} }).Arrays()
-			t.fill(c, seed, operands)
-			h.Write([]byte(trial.EvidenceInputs(t.Definition, operands, t.params(c))))
+			operands := trial.New(t.Definition, formats, c.Lengths(), func(int) trial.Layout { return trial.Layout{} }).Arrays()
+			t.Fill(c, seed, operands)
+			h.Write([]byte(trial.EvidenceInputs(t.Definition, operands, t.Params(c))))
 		}
 	}
 	return shortIdentity(h.Sum(nil))

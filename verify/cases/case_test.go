@@ -1,4 +1,4 @@
-package verify_test
+package cases_test
 
 import (
 	"fmt"
@@ -8,35 +8,27 @@ import (
 	"strings"
 	"testing"
 
-	"tokitai/backend/cpu"
 	"tokitai/def"
-	"tokitai/evidence"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
-	"tokitai/op/all"
 	"tokitai/op/embedding"
 	"tokitai/op/gemm"
 	"tokitai/op/layernorm"
 	"tokitai/op/softmax"
+	"tokitai/promise"
 	"tokitai/verify"
+	"tokitai/verify/cases"
 )
-
-// cpuTargets returns the targets of a verification of the CPU.
-func cpuTargets() []*verify.Target {
-	return slices.DeleteFunc(verify.Targets(all.Operations, cpu.Backend), func(x *verify.Target) bool {
-		return slices.Contains(cpu.Backend.OnDemand(x.Definition), x.Lowering)
-	})
-}
 
 // TestCaseNames checks that every case of every target has a unique name, and that parsing the name
 // gives the case.
 func TestCaseNames(t *testing.T) {
-	levels := testlevel.Pick([]verify.Level{verify.Smoke, verify.Quick}, []verify.Level{verify.Smoke, verify.Quick, verify.Full})
+	levels := testlevel.Pick([]cases.Level{cases.Smoke, cases.Quick}, []cases.Level{cases.Smoke, cases.Quick, cases.Full})
 	for _, x := range someOf(cpuTargets()) {
 		for _, level := range levels {
 			seen := map[string]bool{}
-			for _, c := range verify.CasesOf(x, level) {
-				name := verify.CaseName(x, c)
+			for _, c := range x.Cases().List(&cases.Request{Level: level}) {
+				name := c.Name(x.Cases())
 				if seen[name] {
 					t.Errorf("%s %s %s: two cases are named %s", x.ID(), x.DType, level, name)
 				}
@@ -44,11 +36,11 @@ func TestCaseNames(t *testing.T) {
 				if strings.ContainsAny(name, " \t\n'") {
 					t.Errorf("%s: the name %q cannot be given on a command line", x.ID(), name)
 				}
-				parsed, err := verify.ParseCase(x, name)
+				parsed, err := x.Cases().Parse(name)
 				if err != nil {
 					t.Fatalf("%s %s: %v", x.ID(), x.DType, err)
 				}
-				if again := verify.CaseName(x, parsed); again != name {
+				if again := parsed.Name(x.Cases()); again != name {
 					t.Errorf("%s %s: %s reads back as %s", x.ID(), x.DType, name, again)
 				}
 				if parsed.Check != c.Check || parsed.Pattern != c.Pattern || parsed.Gap != c.Gap || parsed.Offset != c.Offset || parsed.InPlace != c.InPlace ||
@@ -61,10 +53,10 @@ func TestCaseNames(t *testing.T) {
 }
 
 func TestParseCaseRefuses(t *testing.T) {
-	x := target(softmax.ForwardDefinition, num.F16, bitwise(honest))
-	y := target(layernorm.ForwardDefinition, num.F16, bitwise(honest))
+	x := target(softmax.ForwardDefinition, num.F16, kernel(promise.Bits))
+	y := target(layernorm.ForwardDefinition, num.F16, kernel(promise.Bits))
 	wider := def.Must(def.Rowwise("copy", func(b *def.Builder) { b.Out("y", b.In("x"), def.Like("x").Or(num.F32)) }))
-	z := &verify.Target{Definition: wider, DType: num.F16, Lowering: bitwise(honest)}
+	z := &verify.Target{Definition: wider, DType: num.F16, Lowering: kernel(promise.Bits)}
 	for _, test := range []struct {
 		x          *verify.Target
 		name, text string
@@ -97,8 +89,8 @@ func TestParseCaseRefuses(t *testing.T) {
 		{z, "normal/R=1,C=1/y=x/y=f32", "y may not be x, which is stored in another format"},
 		{y, "normal/R=1,C=1/gamma=bf16", "layernorm.forward has no such formats"},
 	} {
-		_, err := verify.ParseCase(test.x, test.name)
-		unknown, ok := err.(*verify.UnknownError)
+		_, err := test.x.Cases().Parse(test.name)
+		unknown, ok := err.(*cases.UnknownError)
 		if !ok || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%s: got %v, want an UnknownError with %q", test.name, err, test.text)
 			continue
@@ -112,13 +104,13 @@ func TestParseCaseRefuses(t *testing.T) {
 // FuzzParseCase looks for names that make parsing panic, and for cases that do not parse back.
 func FuzzParseCase(f *testing.F) {
 	targets := []*verify.Target{
-		target(softmax.BackwardDefinition, num.F16, bitwise(honest)), target(gemm.ForwardDefinition, num.BF16, bitwise(honest)),
-		target(embedding.BackwardDefinition, num.F16, bitwise(honest)), target(layernorm.ForwardDefinition, num.F16, bitwise(honest)),
+		target(softmax.BackwardDefinition, num.F16, kernel(promise.Bits)), target(gemm.ForwardDefinition, num.BF16, kernel(promise.Bits)),
+		target(embedding.BackwardDefinition, num.F16, kernel(promise.Bits)), target(layernorm.ForwardDefinition, num.F16, kernel(promise.Bits)),
 	}
 	for _, x := range targets {
-		for i, c := range verify.CasesOf(x, verify.Smoke) {
+		for i, c := range x.Cases().List(&cases.Request{Level: cases.Smoke}) {
 			if i%9 == 0 {
-				f.Add(verify.CaseName(x, c))
+				f.Add(c.Name(x.Cases()))
 			}
 		}
 	}
@@ -127,12 +119,12 @@ func FuzzParseCase(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name string) {
 		for _, x := range targets {
-			c, err := verify.ParseCase(x, name)
+			c, err := x.Cases().Parse(name)
 			if err != nil {
 				continue
 			}
-			printed := verify.CaseName(x, c)
-			again, err := verify.ParseCase(x, printed)
+			printed := c.Name(x.Cases())
+			again, err := x.Cases().Parse(printed)
 			if err != nil {
 				t.Fatalf("%q is %s, which is refused: %v", name, printed, err)
 			}
@@ -143,36 +135,14 @@ func FuzzParseCase(f *testing.F) {
 	})
 }
 
-// TestSmokeIsSmall limits the work of level smoke, which emulators and sanitizers run.
-func TestSmokeIsSmall(t *testing.T) {
-	t.Parallel()
-	for _, x := range someOf(cpuTargets()) {
-		r := run(t, x, verify.Options{Seed: 1, Level: verify.Smoke}).Report
-		if r.Verdict != evidence.Accepted {
-			t.Errorf("%s %s: %s: %s %+v", x.ID(), x.DType, r.Verdict, r.Reason, r.Failure)
-		}
-		if r.Elements > 215_000 || r.Cases < 100 {
-			t.Errorf("%s %s: %d outputs in %d cases, want at most 215,000 in at least 100", x.ID(), x.DType, r.Elements, r.Cases)
-		}
-		_, grids := verify.PatternNames(x)
-		for _, tier := range r.Tiers {
-			applies := tier.Name != evidence.Set && tier.Name != evidence.Statistics && (tier.Name != evidence.Grid || len(grids) > 0) &&
-				(tier.Name != evidence.Relations || len(verify.ChecksOf(x)[evidence.Relations]) > 0)
-			if (tier.Checks > 0) != applies || tier.Failed > 0 || applies != (tier.Note == "") {
-				t.Errorf("%s %s: tier %+v, applies %t", x.ID(), x.DType, tier, applies)
-			}
-		}
-	}
-}
-
 // TestLevelsGrow checks that each level has a minimum number of cases of every target, and more
 // than the level below.
 func TestLevelsGrow(t *testing.T) {
-	least := map[verify.Level]int{verify.Smoke: 100, verify.Quick: 330, verify.Full: 1900}
+	least := map[cases.Level]int{cases.Smoke: 100, cases.Quick: 330, cases.Full: 1900}
 	for _, x := range someOf(cpuTargets()) {
 		before := 0
 		for _, level := range slices.Sorted(maps.Keys(least)) {
-			n := len(verify.CasesOf(x, level))
+			n := len(x.Cases().List(&cases.Request{Level: level}))
 			if n < least[level] || n <= before {
 				t.Errorf("%s %s %s: %d cases after %d, want at least %d", x.ID(), x.DType, level, n, before, least[level])
 			}
@@ -182,9 +152,9 @@ func TestLevelsGrow(t *testing.T) {
 }
 
 // lengths collects how long an axis is in the cases of a level, without checks.
-func lengths(x *verify.Target, level verify.Level, letter string) map[int]bool {
+func lengths(x *verify.Target, level cases.Level, letter string) map[int]bool {
 	found := map[int]bool{}
-	for _, c := range verify.CasesOf(x, level) {
+	for _, c := range x.Cases().List(&cases.Request{Level: level}) {
 		for _, s := range c.Sizes {
 			if s.Letter == letter && c.Check == "" {
 				found[s.N] = true
@@ -224,7 +194,7 @@ func TestSuiteReaches(t *testing.T) {
 	for _, x := range cpuTargets() {
 		reach := map[def.Access]map[string][]int{def.AlongRows: rowwise, def.OfProducts: product, def.FromIndex: table, def.ToIndex: table}[x.Definition.Access()]
 		for _, letter := range x.Definition.Sizes() {
-			found := lengths(x, verify.Quick, letter)
+			found := lengths(x, cases.Quick, letter)
 			for _, n := range reach[letter] {
 				if !found[n] {
 					t.Errorf("%s %s: no case with %s=%d", x.ID(), x.DType, letter, n)
@@ -233,7 +203,7 @@ func TestSuiteReaches(t *testing.T) {
 		}
 		gaps, offsets, inPlace, formats, accuracy := 0, map[int]bool{}, map[string]bool{}, map[string]bool{}, 0
 		patterns, checks, formatPatterns := map[string]bool{}, map[string]bool{}, map[string]bool{}
-		for _, c := range verify.CasesOf(x, verify.Quick) {
+		for _, c := range x.Cases().List(&cases.Request{Level: cases.Quick}) {
 			if c.Gap > 0 {
 				gaps++
 			}
@@ -245,7 +215,7 @@ func TestSuiteReaches(t *testing.T) {
 			}
 			patterns[c.Pattern] = true
 			checks[c.Check] = true
-			if verify.IsAccuracy(c) {
+			if c.IsAccuracy {
 				accuracy++
 			}
 		}
@@ -264,7 +234,7 @@ func TestSuiteReaches(t *testing.T) {
 		if len(formats) != want {
 			t.Errorf("%s %s: %d choices of formats, want %d", x.ID(), x.DType, len(formats), want)
 		}
-		usual, _ := verify.ParseCase(x, verify.CaseName(x, verify.CasesOf(x, verify.Smoke)[0]))
+		usual, _ := x.Cases().Parse(x.Cases().List(&cases.Request{Level: cases.Smoke})[0].Name(x.Cases()))
 		for i := range x.Definition.Operands {
 			for _, partner := range x.Definition.InPlacePartners(&x.Definition.Operands[i]) {
 				name := x.Definition.Operands[i].Name + "=" + partner
@@ -273,14 +243,12 @@ func TestSuiteReaches(t *testing.T) {
 				}
 			}
 		}
-		for _, tier := range verify.ChecksOf(x) {
-			for _, name := range tier {
-				if !checks[name] {
-					t.Errorf("%s %s: check %s is never made", x.ID(), x.DType, name)
-				}
+		for _, k := range x.Cases().Checks() {
+			if !k.IsAsked && !checks[k.Name] {
+				t.Errorf("%s %s: check %s is never made", x.ID(), x.DType, k.Name)
 			}
 		}
-		names, _ := verify.PatternNames(x)
+		names, _ := patternNames(x)
 		for _, pattern := range []string{"normal", "special", "rarely-special"} {
 			for f := range formats {
 				if slices.Contains(names, pattern) && !formatPatterns[f+" "+pattern] {
@@ -309,9 +277,9 @@ func TestSuiteReaches(t *testing.T) {
 // sums.
 func TestEveryPattern(t *testing.T) {
 	for _, x := range cpuTargets() {
-		cases := verify.CasesOf(x, verify.Quick)
-		has := slices.ContainsFunc(cases, func(c *verify.Case) bool { return c.Pattern == "every" })
-		if want := x.Definition.IsFlat() && cases[0].Formats[0].Size() == 2; want && !has {
+		list := x.Cases().List(&cases.Request{Level: cases.Quick})
+		has := slices.ContainsFunc(list, func(c *cases.Case) bool { return c.Pattern == "every" })
+		if want := x.Definition.IsFlat() && list[0].Formats[0].Size() == 2; want && !has {
 			t.Errorf("%s %s: not every pattern is tried", x.ID(), x.DType)
 		}
 	}
@@ -321,10 +289,10 @@ func TestEveryPattern(t *testing.T) {
 // cases have more than two chunks of one index.
 func TestDuplicates(t *testing.T) {
 	for _, d := range []*def.Definition{embedding.ForwardDefinition, embedding.BackwardDefinition, embedding.AccumulateDefinition} {
-		x := target(d, num.F16, bitwise(honest))
-		for _, level := range []verify.Level{verify.Smoke, verify.Quick} {
-			cases, most, outside := 0, 0, 0
-			for _, c := range verify.CasesOf(x, level) {
+		x := target(d, num.F16, kernel(promise.Bits))
+		for _, level := range []cases.Level{cases.Smoke, cases.Quick} {
+			thrice, most, outside := 0, 0, 0
+			for _, c := range x.Cases().List(&cases.Request{Level: level}) {
 				count, rows := map[int32]int{}, int32(0)
 				for _, s := range c.Sizes {
 					if s.Letter == "V" {
@@ -332,7 +300,7 @@ func TestDuplicates(t *testing.T) {
 					}
 				}
 				worst := 0
-				for _, i := range verify.Indices(x, c, "index") {
+				for _, i := range indices(x, c, "index") {
 					if i < 0 || i >= rows {
 						outside++
 						continue
@@ -341,12 +309,12 @@ func TestDuplicates(t *testing.T) {
 					worst = max(worst, count[i])
 				}
 				if worst >= 3 {
-					cases++
+					thrice++
 				}
 				most = max(most, worst)
 			}
-			if cases < 20 || most < 129 || outside == 0 {
-				t.Errorf("%s %s: %d cases with three of an index, at most %d, %d outside; want 20, 129, some", d.Name, level, cases, most, outside)
+			if thrice < 20 || most < 129 || outside == 0 {
+				t.Errorf("%s %s: %d cases with three of an index, at most %d, %d outside; want 20, 129, some", d.Name, level, thrice, most, outside)
 			}
 		}
 	}

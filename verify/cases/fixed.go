@@ -1,4 +1,4 @@
-package verify
+package cases
 
 import (
 	"maps"
@@ -7,7 +7,6 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
-	"tokitai/internal/gen"
 	"tokitai/op"
 )
 
@@ -21,7 +20,7 @@ type Fixed struct {
 
 // FixableParams lists the parameters of the target's operation that Fix takes: those that
 // select the definition, those that the definition has, and those from which its own are derived.
-func (t *Source) FixableParams() []string {
+func (t *Target) FixableParams() []string {
 	o := t.Operation
 	if o == nil {
 		return nil
@@ -42,7 +41,7 @@ func (t *Source) FixableParams() []string {
 // among FixableParams are ignored. It returns nil if a parameter selects another
 // definition of the operation, and an error for a value that is not allowed. Parameters that were
 // fixed before are not kept.
-func (t *Source) Fix(given map[string]string) (*Source, error) {
+func (t *Target) Fix(given map[string]string) (*Target, error) {
 	o, fixable := t.Operation, t.FixableParams()
 	given = maps.Clone(given)
 	maps.DeleteFunc(given, func(name, _ string) bool { return !slices.Contains(fixable, name) })
@@ -102,23 +101,12 @@ func (t *Source) Fix(given map[string]string) (*Source, error) {
 		}
 		maps.Copy(settings, f.given)
 		f.settings = settings
-		if _, err := fixed.derive(settings, fixed.usualParams()); err != nil {
+		if _, err := fixed.derive(settings, fixed.UsualParams()); err != nil {
 			return nil, op.Named(o.Name, err)
 		}
 	}
 	fixed.Fixed = f
 	return fixed, nil
-}
-
-// settings returns a variation of the parameters that Operation.Derive takes, or nil if the
-// operation has none.
-func (t *Source) settings(variation int) engine.Params {
-	if t.Operation == nil || t.Operation.Settings == nil {
-		return nil
-	}
-	var g gen.Generator
-	g.Place(gen.New(t.Definition.Name).Next(), variation, 0)
-	return t.Operation.Settings(&g)
 }
 
 // apply returns parameters of the definition with those that are fixed.

@@ -1,4 +1,4 @@
-package verify
+package cases
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ func float32Text(x float32) string { return strconv.FormatFloat(float64(x), 'g',
 
 // parseRegion returns the region of a pattern's name, such as region-x-3.25..3.5 or
 // peak-x--20..-16.
-func (t *Source) parseRegion(name string) (region, bool) {
+func (t *Target) parseRegion(name string) (region, bool) {
 	kind, rest, _ := strings.Cut(name, "-")
 	operand, ends, _ := strings.Cut(rest, "-")
 	low, high, ok := strings.Cut(ends, "..")
@@ -69,7 +69,7 @@ func (r region) value(g *gen.Generator, row, col int) float32 {
 // peakColumn is the column of a row's peak: all rows have one where there are at least four columns.
 func peakColumn(row int) int { return row % 4 }
 
-func (t *Source) regionPattern(name string) *pattern {
+func (t *Target) regionPattern(name string) *Pattern {
 	r, ok := t.parseRegion(name)
 	if !ok {
 		return nil
@@ -101,7 +101,7 @@ type border struct{ before, at, after region }
 const mostBorders = 2
 
 // signs returns the regions of one sign each.
-func (t *Source) signs() []region {
+func (t *Target) signs() []region {
 	var list []region
 	for _, i := range realInputs(t.Definition) {
 		o := &t.Definition.Operands[i]
@@ -116,7 +116,7 @@ func (t *Source) signs() []region {
 	return list
 }
 
-func (t *Source) findBorders() []border {
+func (t *Target) findBorders() []border {
 	d := t.Definition
 	if d.Access() != def.AlongRows {
 		return nil
@@ -143,7 +143,7 @@ func (t *Source) findBorders() []border {
 }
 
 // bordersAlong evaluates the definition at all magnitudes of one input.
-func (t *Source) bordersAlong(operand int, isPeak bool, sign float32) []border {
+func (t *Target) bordersAlong(operand int, isPeak bool, sign float32) []border {
 	points := magnitudes()
 	kinds := t.kindsAt(operand, points, isPeak, sign)
 	if kinds == nil {
@@ -201,14 +201,14 @@ func zones(kinds []string) [][2]int {
 // kindsAt returns the kind of the answers at each magnitude of an input, with the usual values in
 // all others; nil if the reference refuses them, or if every answer sums over rows. Each magnitude
 // has a row.
-func (t *Source) kindsAt(operand int, points []float32, isPeak bool, sign float32) []string {
+func (t *Target) kindsAt(operand int, points []float32, isPeak bool, sign float32) []string {
 	d := t.Definition
-	c := &Case{Pattern: t.patterns()[0].name, Formats: t.Formats[0], Sizes: []Size{{Letter: "R", N: 1}, {Letter: "C", N: 2}}}
+	c := &Case{Pattern: t.Patterns()[0].Name, Formats: t.Formats[0], Sizes: []Size{{Letter: "R", N: 1}, {Letter: "C", N: 2}}}
 	if d.IsFlat() {
 		c.Sizes[1].N = 1
 	}
-	one, sizes := t.newArrays(c.Formats, c.sizes()), c.sizes()
-	t.fill(c, 0, one)
+	one, sizes := t.newArrays(c.Formats, c.Lengths()), c.Lengths()
+	t.Fill(c, 0, one)
 	sizes["R"] = len(points)
 	arrays := t.newArrays(c.Formats, sizes)
 	for i, a := range arrays {
@@ -229,7 +229,7 @@ func (t *Source) kindsAt(operand int, points []float32, isPeak bool, sign float3
 			in.Set(r, col, v)
 		}
 	}
-	if reference.Run(d, arrays, reference.Options{Params: t.params(c)}) != nil {
+	if reference.Run(d, arrays, reference.Options{Params: t.Params(c)}) != nil {
 		return nil
 	}
 	kinds := make([]string, len(points))
@@ -246,7 +246,7 @@ func (t *Source) kindsAt(operand int, points []float32, isPeak bool, sign float3
 	return kinds
 }
 
-func (t *Source) newArrays(formats []num.DType, sizes map[string]int) []num.Array {
+func (t *Target) newArrays(formats []num.DType, sizes map[string]int) []num.Array {
 	arrays := make([]num.Array, len(formats))
 	for i := range arrays {
 		rows, cols := t.Definition.Operands[i].Matrix(sizes)

@@ -1,4 +1,4 @@
-package verify
+package cases
 
 import (
 	"cmp"
@@ -7,25 +7,25 @@ import (
 	"tokitai/internal/gen"
 )
 
-// schedule holds the cases of a verification in the order in which they run.
-type schedule struct {
-	cases   []*Case
-	smoke   int // if there is a budget, the number of cases of level smoke, which come first
-	leftOut int // cases of the level that are beyond the budget of work
+// Schedule holds the cases of a verification in the order in which they run.
+type Schedule struct {
+	Cases   []*Case
+	Smoke   int // if there is a budget, the number of cases of level smoke, which come first
+	LeftOut int // cases of the level that are beyond the budget of work
 }
 
-// schedule lists the cases of a verification.
-func (t *Source) schedule(o *Request) schedule {
-	list := t.cases(o)
+// Schedule lists the cases of a verification.
+func (t *Target) Schedule(o *Request) Schedule {
+	list := t.List(o)
 	if !o.IsTimed && o.WorkBudget <= 0 {
-		return schedule{cases: list}
+		return Schedule{Cases: list}
 	}
 	least := *o
 	least.Level, least.Shapes = Smoke, nil
-	first := t.cases(&least)
+	first := t.List(&least)
 	at := make(map[string]int, len(first))
 	for i, c := range first {
-		at[c.name(t)] = i
+		at[c.Name(t)] = i
 	}
 	type drawn struct {
 		c   *Case
@@ -33,7 +33,7 @@ func (t *Source) schedule(o *Request) schedule {
 	}
 	var rest []drawn
 	for _, c := range list {
-		name := c.name(t)
+		name := c.Name(t)
 		if i, ok := at[name]; ok {
 			first[i] = c // with what the level asks of it
 			continue
@@ -42,9 +42,9 @@ func (t *Source) schedule(o *Request) schedule {
 	}
 	slices.SortStableFunc(rest, func(a, b drawn) int { return cmp.Compare(a.key, b.key) })
 	slices.SortStableFunc(first, func(a, b *Case) int { return cmp.Compare(newProcesses(a), newProcesses(b)) })
-	s := schedule{cases: first, smoke: len(first)}
+	s := Schedule{Cases: first, Smoke: len(first)}
 	for _, d := range rest {
-		s.cases = append(s.cases, d.c)
+		s.Cases = append(s.Cases, d.c)
 	}
 	if o.WorkBudget > 0 {
 		s.cut(t, o)
@@ -55,14 +55,14 @@ func (t *Source) schedule(o *Request) schedule {
 // cut leaves out the cases beyond the budget of work: those after the one that reaches it. What
 // comes next in the drawn order is never passed over for a smaller case, so that large cases
 // have the same chance as small ones.
-func (s *schedule) cut(t *Source, o *Request) {
+func (s *Schedule) cut(t *Target, o *Request) {
 	work := 0.0
-	for i, c := range s.cases {
-		if i >= s.smoke && work >= o.WorkBudget {
-			s.leftOut, s.cases = len(s.cases)-i, s.cases[:i]
+	for i, c := range s.Cases {
+		if i >= s.Smoke && work >= o.WorkBudget {
+			s.LeftOut, s.Cases = len(s.Cases)-i, s.Cases[:i]
 			return
 		}
-		work += t.workOf(c, o)
+		work += t.WorkOf(c, o)
 	}
 }
 
@@ -88,32 +88,32 @@ func WorkBudgets(total float64, works []float64) []float64 {
 
 // newProcesses returns how many processes a case starts.
 func newProcesses(c *Case) int {
-	if c.Check == freshCheck {
+	if c.Check == Fresh {
 		return 1
 	}
 	return 0
 }
 
-// workOf estimates the time that a case takes, in units of about the time it takes to judge
+// WorkOf estimates the time that a case takes, in units of about the time it takes to judge
 // one output. Reports of progress depend on it, and which cases fit into a budget of work.
-func (t *Source) workOf(c *Case, o *Request) float64 {
+func (t *Target) WorkOf(c *Case, o *Request) float64 {
 	const launch, truth, multiplyAdds = 300, 8, 12
 	d := t.Definition
-	once := float64(c.outputs(d))
+	once := float64(c.Outputs(d))
 	if d.Multiplies() {
 		once += float64(work(c)) / multiplyAdds
 	}
 	judged := once
-	if c.isAccuracy || !t.IsBits {
+	if c.IsAccuracy || !t.IsBits {
 		judged *= truth
 	}
 	launches := 1.0
 	switch c.Check {
 	case "":
 	case "endure":
-		launches += float64(o.endurance())
+		launches += float64(o.Endurance())
 	case "repeat":
-		launches += repeats
+		launches += Repeats
 	case "concurrent", "scratch":
 		launches += 36
 	case "rerun":
@@ -129,15 +129,15 @@ func (t *Source) workOf(c *Case, o *Request) float64 {
 	return judged + launches*(launch+once/4)
 }
 
-// freshCheck is the check that runs a kernel again in a new process.
-const freshCheck = "fresh"
+// Fresh is the check that runs a kernel again in a new process.
+const Fresh = "fresh"
 
-// repeats is more than ten: a known kernel went wrong after ten calls.
-const repeats = 14
+// Repeats is more than ten: a known kernel went wrong after ten calls.
+const Repeats = 14
 
-// endurance returns how often a kernel is rerun on a tiny case. It is smaller under a budget, where
+// Endurance returns how often a kernel is rerun on a tiny case. It is smaller under a budget, where
 // this case must be done.
-func (o *Request) endurance() int {
+func (o *Request) Endurance() int {
 	if o.IsTimed {
 		return plans[Smoke].endurance
 	}

@@ -1,4 +1,12 @@
-package verify
+// Package cases decides on which inputs a kernel is tried: it lists the cases of a verification by
+// level and seed, names them and parses their names, and fills their operands.
+//
+// A case ([Case]) is one call: a pattern of values (pattern.go, region.go), sizes (list.go, drawn.go,
+// checks.go), a layout, formats and parameters (params.go, fixed.go). Its name and a seed determine
+// every value (fill.go). How many cases there are and how large follows from the level (level.go),
+// which of them run under a budget from the schedule (schedule.go). The package knows a kernel only by
+// the [Facts] that it is given: it neither runs nor judges one.
+package cases
 
 import (
 	"sync"
@@ -41,18 +49,18 @@ type Check struct {
 // NeedsNoAnswer reports whether a check can run without judging outputs.
 func (k *Check) NeedsNoAnswer() bool { return k.IsInvariance && k.Name != "late-change" }
 
-// Source makes the cases of a target: it lists them, parses their names and fills their operands.
-type Source struct {
+// Target makes cases: it lists them, parses their names and fills their operands.
+type Target struct {
 	Facts
 
-	patternList func() []*pattern
+	patternList func() []*Pattern
 	borders     func() []border // of every input of a rowwise definition, those closest to 1 first
 	caseNames   func() []string // of the quick cases under seed 0, for messages about unknown names
 }
 
 // New returns the target with the given facts.
-func New(f Facts) *Source {
-	t := &Source{Facts: f}
+func New(f Facts) *Target {
+	t := &Target{Facts: f}
 	t.patternList = sync.OnceValue(t.makePatterns)
 	t.borders = sync.OnceValue(t.findBorders)
 	t.caseNames = sync.OnceValue(t.quickNames)
@@ -60,7 +68,7 @@ func New(f Facts) *Source {
 }
 
 // checks lists the checks that are part of every verification, or those that are asked for.
-func (t *Source) checks(areAsked bool) []Check {
+func (t *Target) checks(areAsked bool) []Check {
 	var list []Check
 	for _, k := range t.Checks() {
 		if k.IsAsked == areAsked {
@@ -70,7 +78,7 @@ func (t *Source) checks(areAsked bool) []Check {
 	return list
 }
 
-func (t *Source) checkNamed(name string) *Check {
+func (t *Target) checkNamed(name string) *Check {
 	for _, k := range t.Checks() {
 		if k.Name == name {
 			return &k

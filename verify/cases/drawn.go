@@ -1,4 +1,4 @@
-package verify
+package cases
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"tokitai/internal/gen"
 )
 
-// The lists of cases.go are the same in every verification, so a kernel could be right on those
+// The lists of list.go are the same in every verification, so a kernel could be right on those
 // shapes only. The shapes here are drawn from the seed, named by the user, or those of well-known
 // models.
 
@@ -20,10 +20,10 @@ func (l *lister) drawing(part string) *gen.Generator {
 
 // drawPattern draws a pattern that is worth another shape.
 func (l *lister) drawPattern(g *gen.Generator) string {
-	all := l.t.patterns()
+	all := l.t.Patterns()
 	for {
 		if p := all[g.Below(len(all))]; p.counts == 0 {
-			return p.name
+			return p.Name
 		}
 	}
 }
@@ -76,14 +76,14 @@ func (l *lister) drawn() {
 		l.add(c)
 	}
 	for _, k := range l.t.checks(false) {
-		if k.Name == "endure" || k.Name == freshCheck || k.Sizes != nil || strings.HasPrefix(k.Name, "batch-") {
+		if k.Name == "endure" || k.Name == Fresh || k.Sizes != nil || strings.HasPrefix(k.Name, "batch-") {
 			continue // they have thousands of runs, start processes, or have sizes of their own
 		}
 		if l.p.checks == 1 && k.IsInvariance {
 			continue // level smoke is small
 		}
 		for range l.p.checks {
-			l.add(&Case{Check: k.Name, Pattern: l.t.patterns()[0].name, Sizes: withMatrices(l.t.Definition, k.Name, l.drawSizes(g, min(l.p.area, 1<<10)))})
+			l.add(&Case{Check: k.Name, Pattern: l.t.Patterns()[0].Name, Sizes: withMatrices(l.t.Definition, k.Name, l.drawSizes(g, min(l.p.area, 1<<10)))})
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (l *lister) drawSizes(g *gen.Generator, area int64) []Size {
 			}
 		}
 		l.coarsen(c)
-		if c.outputs(d) <= area && c.largest(d) <= 4*area && (!d.Multiplies() || work(c) <= min(16*area, l.p.macs)) {
+		if c.Outputs(d) <= area && c.Largest(d) <= 4*area && (!d.Multiplies() || work(c) <= min(16*area, l.p.macs)) {
 			return c.Sizes
 		}
 	}
@@ -130,11 +130,11 @@ func (l *lister) long() {
 		return
 	}
 	g := l.drawing("long")
-	for _, p := range l.t.patterns() {
+	for _, p := range l.t.Patterns() {
 		if p.counts > 0 {
 			continue
 		}
-		c := &Case{Pattern: p.name, Sizes: l.longSizes(g)}
+		c := &Case{Pattern: p.Name, Sizes: l.longSizes(g)}
 		if g.Below(3) == 0 {
 			c.Gap, c.Offset = g.Below(8), g.Below(8)
 		}
@@ -196,10 +196,10 @@ func (l *lister) counters() {
 		l.manyMatrices(g)
 		return
 	}
-	names := []string{l.t.patterns()[0].name}
-	for _, p := range l.t.patterns() {
-		if p.isGrid && p.counts == 0 {
-			names = append(names, p.name)
+	names := []string{l.t.Patterns()[0].Name}
+	for _, p := range l.t.Patterns() {
+		if p.IsGrid && p.counts == 0 {
+			names = append(names, p.Name)
 			break
 		}
 	}
@@ -222,9 +222,9 @@ func (l *lister) counters() {
 		add(names[:1], func(n int) []int { return []int{300, n + 1<<15, 1} }) // a third of the rows are beyond 2^16, and some of 300 queries ask for them
 		add(names[:1], func(n int) []int { return []int{3, 1, n} })
 	default: // pairs has the usual values
-		for _, p := range l.t.patterns() {
+		for _, p := range l.t.Patterns() {
 			if p.isLong {
-				add([]string{p.name}, func(n int) []int { return []int{2, n} })
+				add([]string{p.Name}, func(n int) []int { return []int{2, n} })
 			}
 		}
 		if d.Divisible() == "" {
@@ -237,7 +237,7 @@ func (l *lister) counters() {
 // manyMatrices has more matrices than blocks of a grid have threads, and more than 16 bits count.
 func (l *lister) manyMatrices(g *gen.Generator) {
 	for _, n := range []int{1025 + g.Below(100), l.beyond16(g)} {
-		c := &Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(1, 1+g.Below(2), 1)}
+		c := &Case{Pattern: l.t.Patterns()[0].Name, Sizes: l.shape(1, 1+g.Below(2), 1)}
 		isFirst := true
 		for i, s := range c.Sizes {
 			if !slices.Contains(l.matrix(), s.Letter) {
@@ -272,7 +272,7 @@ func (l *lister) models() {
 	}
 	add := func(n ...int) {
 		c := &Case{Pattern: l.drawPattern(g), Sizes: l.shape(n...)}
-		if c.outputs(d) <= most && c.largest(d) <= 4*most && (!d.Multiplies() || work(c) <= l.p.macs) {
+		if c.Outputs(d) <= most && c.Largest(d) <= 4*most && (!d.Multiplies() || work(c) <= l.p.macs) {
 			l.add(c)
 		}
 	}
@@ -287,7 +287,7 @@ func (l *lister) models() {
 			add(1, others, h)
 		}
 		if l.p.pairs && !d.HasAxes() && !d.Accumulates() { // a token of a decoder, by whole tiles of columns
-			l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(1, 4096, 128)})
+			l.add(&Case{Pattern: l.t.Patterns()[0].Name, Sizes: l.shape(1, 4096, 128)})
 		}
 		for _, n := range sequences { // attention, of heads of 64 columns
 			add(min(n, fits(room, 64*n)), 64, n)
@@ -316,7 +316,7 @@ func (l *lister) farApart() {
 	g := l.drawing("far")
 	for _, far := range l.p.far {
 		for odd := range 2 {
-			c := &Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(3+g.Below(4), 3+g.Below(30), 3+g.Below(9)), Far: far, Gap: 3 * odd, Offset: odd}
+			c := &Case{Pattern: l.t.Patterns()[0].Name, Sizes: l.shape(3+g.Below(4), 3+g.Below(30), 3+g.Below(9)), Far: far, Gap: 3 * odd, Offset: odd}
 			l.add(c)
 		}
 	}
@@ -354,7 +354,7 @@ func (l *lister) slices() {
 // own has the shapes that the user names: every pattern, once plain and once in a drawn
 // layout, every choice of formats and of outputs in the place of inputs, and every check.
 func (l *lister) own() {
-	usual := l.t.patterns()[0].name
+	usual := l.t.Patterns()[0].Name
 	for _, s := range l.shapes {
 		var sizes []Size
 		for _, letter := range l.t.Definition.Sizes() {
@@ -367,12 +367,12 @@ func (l *lister) own() {
 			l.addAsIs(c)
 		}
 		g := l.drawing(fmt.Sprintf("own %v", s))
-		for _, p := range l.t.patterns() {
+		for _, p := range l.t.Patterns() {
 			if p.counts > 0 {
 				continue
 			}
-			add(&Case{Pattern: p.name})
-			varied := &Case{Pattern: p.name}
+			add(&Case{Pattern: p.Name})
+			varied := &Case{Pattern: p.Name}
 			l.drawLayout(g, varied)
 			add(varied)
 		}
@@ -383,7 +383,7 @@ func (l *lister) own() {
 			add(&Case{Pattern: usual, InPlace: where})
 		}
 		for _, k := range l.t.checks(false) {
-			if k.Name != "endure" && k.Name != freshCheck && k.Sizes == nil {
+			if k.Name != "endure" && k.Name != Fresh && k.Sizes == nil {
 				add(&Case{Check: k.Name, Pattern: usual})
 			}
 		}
@@ -398,7 +398,7 @@ func (l *lister) popular() {
 		return
 	}
 	d, g := l.t.Definition, l.drawing("popular")
-	usual := l.t.patterns()[0].name
+	usual := l.t.Patterns()[0].Name
 	add := func(n ...int) { l.add(&Case{Pattern: usual, Sizes: l.shape(n...)}) }
 	one := func(of ...int) int { return of[g.Below(len(of))] }
 	if l.p.popular == 0 {
@@ -448,7 +448,7 @@ func (l *lister) popular() {
 	}
 	fits := slices.DeleteFunc(shapes, func(n []int) bool {
 		c := &Case{Sizes: l.shape(n...)}
-		return c.largest(d) > 4*l.p.outputs || d.Multiplies() && work(c) > 4*l.p.macs
+		return c.Largest(d) > 4*l.p.outputs || d.Multiplies() && work(c) > 4*l.p.macs
 	})
 	for range min(l.p.popular, len(fits)) {
 		at := g.Below(len(fits))
