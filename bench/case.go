@@ -104,12 +104,13 @@ func (p *Plan) sizes(d *def.Definition) map[string]int {
 	}
 	switch d.Access() {
 	case def.AlongRows:
-		set(131072, 4096, 256, "R")
-		set(1024, 1024, 1024, "C")
+		row, column := d.AxisOf(def.Row), d.AxisOf(def.Column)
+		set(131072, 4096, 256, row)
+		set(1024, 1024, 1024, column)
 		for i := range d.Operands {
-			if o := &d.Operands[i]; o.IsIndex && o.Bound == "C" {
-				set(4096, 128, 8, "R")
-				set(32768, 32768, 32768, "C")
+			if o := &d.Operands[i]; o.IsIndex && o.Bound == column {
+				set(4096, 128, 8, row)
+				set(32768, 32768, 32768, column)
 			}
 		}
 	case def.OfProducts:

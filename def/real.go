@@ -89,6 +89,9 @@ func (r *Real) String() string {
 // exact, or else in hexadecimal.
 func exactText(f float32) string {
 	text := strconv.FormatFloat(float64(f), 'g', -1, 32)
+	if v, _ := strconv.ParseFloat(text, 64); v != float64(f) { // rounds: most texts need no more
+		return strconv.FormatFloat(float64(f), 'x', -1, 32)
+	}
 	if r, ok := new(big.Rat).SetString(text); ok && r.Cmp(new(big.Rat).SetFloat64(float64(f))) == 0 {
 		return text
 	}

@@ -21,7 +21,7 @@ const (
 	noting = `#!/bin/sh
 echo "tokitai $*" >>"$NOTES"
 case "$*" in
-*--out*) mkdir -p "${*##*--out }" && echo report >"${*##*--out }/index.json" ;;
+*--out*) echo report >"${*##*--out }" ;;
 *--device*) case "$*" in *"--device $ONLY"*) ;; *) echo "tokitai doctor: no device like this" >&2; exit 4 ;; esac ;;
 esac
 `
@@ -94,7 +94,7 @@ func TestRunTests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"results/about.txt\n", "results/bench.json\n", "results/evidence/index.json\n", "results/doctor.txt\n"} {
+		for _, want := range []string{"results/about.txt\n", "results/bench.json\n", "results/evidence.zip\n", "results/doctor.txt\n"} {
 			if !strings.Contains(string(list), want) {
 				t.Errorf("%s: the archive has\n%swant %q", c.only, list, want)
 			}
@@ -151,14 +151,14 @@ func TestBundle(t *testing.T) {
 
 // TestAMD writes the table of the AMD devices that committed reports are of.
 func TestAMD(t *testing.T) {
-	folders, err := committedEvidence()
+	archives, err := committedEvidence()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var rows strings.Builder
 	hasHardware := false
-	for _, folder := range folders {
-		name, index, reports := folder.name, folder.index, folder.reports
+	for _, archive := range archives {
+		name, index, reports := archive.name, archive.index, archive.reports
 		first := reports[0]
 		if !strings.HasPrefix(first.Machine.Architecture, "gfx") {
 			continue
@@ -167,7 +167,7 @@ func TestAMD(t *testing.T) {
 		if !isEmulated(first) {
 			where, hasHardware = first.Machine.Name+", "+first.Machine.Driver, true
 		}
-		fmt.Fprintf(&rows, "| %s | %s | %s %s | %s | [%d of %d](evidence/%s/index.md) | %s | %s | %s |\n",
+		fmt.Fprintf(&rows, "| %s | %s | %s %s | %s | [%d of %d](evidence/%s) | %s | %s | %s |\n",
 			first.Machine.Architecture, where, first.Toolchain.Compiler, first.Toolchain.Version, first.Level,
 			index.Counts.Accepted, index.Totals.Reports-index.Counts.Skipped, name, thousands(index.Totals.Cases), thousands(index.Totals.Elements), thousands(index.Totals.Mismatches))
 	}

@@ -128,7 +128,7 @@ func (p products) table(t *testing.T) string {
 	return b.String()
 }
 
-// TestPeers writes what the record of peers says: its page, and the table of the README.
+// TestPeers writes the page of the record of peers.
 func TestPeers(t *testing.T) {
 	data, err := os.ReadFile("bench/peers.json")
 	if err != nil {
@@ -142,7 +142,6 @@ func TestPeers(t *testing.T) {
 		t.Fatal("bench/peers.json is partial: the run ended before everything was measured")
 	}
 	holdFile(t, "bench/peers.md", report.Markdown())
-	hold(t, "../README.md", "peers", report.Highlights())
 }
 
 // measurementsIn reads a record: an array of reports.

@@ -21,7 +21,7 @@ const definitionsFile = "definitions.md"
 
 var definitionBlock = regexp.MustCompile("(?s)```(?:def)?\n(tokitai-def 1\n.*?)```")
 
-// TestDefinitions parses and verifies every example, including the one in the README, and
+// TestDefinitions parses and verifies every example, including the one in go.md, and
 // parses its canonical text.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
@@ -29,11 +29,11 @@ func TestDefinitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile("../README.md")
+	goPage, err := os.ReadFile("go.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := definitionBlock.FindAllStringSubmatch(string(text)+string(readme), -1)
+	blocks := definitionBlock.FindAllStringSubmatch(string(text)+string(goPage), -1)
 	if len(blocks) < 7 {
 		t.Fatalf("only %d examples", len(blocks))
 	}

@@ -14,11 +14,11 @@ var update = flag.Bool("update", false, "rewrite the generated parts of the docu
 // tablesByHand counts the tables that are not generated: formats and notations, which are
 // specified where they stand.
 var tablesByHand = map[string]int{
-	"definitions.md":      1, // the notation of nodes; TestDefinitionNodes wants every node in it
-	"protocol.md":         3, // frames, requests, errors; TestProtocolTables compares the numbers
-	"kernel-processes.md": 3, // formats; the tests of kernelserver/stdio compare kernels and codes
-	"accuracy.md":         0, // generated as a whole, by the tests of accuracy
-	"kernels.md":          0, // generated as a whole, by the tests of lower/gpu/compiletest
+	"definitions.md": 1, // the notation of nodes; TestDefinitionNodes wants every node in it
+	"protocol.md":    3, // frames, requests, errors; TestProtocolTables compares the numbers
+	"stdio.md":       3, // formats; the tests of kernelserver/stdio compare kernels and codes
+	"accuracy.md":    0, // generated as a whole, by the tests of accuracy
+	"kernels.md":     0, // generated as a whole, by the tests of lower/gpu/compiletest
 }
 
 // TestTablesAreGenerated: the tables of documents are generated, but for those above.

@@ -15,7 +15,7 @@ import (
 	"tokitai/verify"
 )
 
-// committed is a folder of committed reports.
+// committed is an archive of committed reports.
 type committed struct {
 	name    string
 	index   *evidence.Index
@@ -24,24 +24,25 @@ type committed struct {
 
 // committedEvidence reads all committed reports, once in a process.
 var committedEvidence = sync.OnceValues(func() (list []committed, err error) {
-	folders, err := os.ReadDir("evidence")
-	for _, folder := range folders {
-		if !folder.IsDir() {
+	files, err := os.ReadDir("evidence")
+	for _, file := range files {
+		if file.Name() == "README.md" {
 			continue
 		}
-		index, reports, failure := evidence.ReadFolder(filepath.Join("evidence", folder.Name()))
-		if err = errors.Join(err, failure); failure == nil && len(reports) == 0 {
-			err = errors.Join(err, fmt.Errorf("evidence/%s has no reports", folder.Name()))
-		}
-		list = append(list, committed{folder.Name(), index, reports})
+		index, reports, failure := evidence.ReadRun(filepath.Join("evidence", file.Name()))
+		err = errors.Join(err, failure)
+		list = append(list, committed{file.Name(), index, reports})
 	}
+	slices.SortFunc(list, func(a, b committed) int { // h200.zip before h200-tensor-cores.zip
+		return strings.Compare(strings.TrimSuffix(a.name, evidence.ArchiveSuffix), strings.TrimSuffix(b.name, evidence.ArchiveSuffix))
+	})
 	return list, err
 })
 
-// TestEvidence checks the committed reports: every file has the hash that its index gives,
+// TestEvidence checks the committed reports: every one has the hash that its index gives,
 // no report contradicts itself, and README.md and evidence/README.md state what they say.
 func TestEvidence(t *testing.T) {
-	folders, err := committedEvidence()
+	archives, err := committedEvidence()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +52,8 @@ func TestEvidence(t *testing.T) {
 		cases                int
 		elements, mismatches int64
 	}
-	for _, folder := range folders {
-		name, index, reports := folder.name, folder.index, folder.reports
+	for _, archive := range archives {
+		name, index, reports := archive.name, archive.index, archive.reports
 		first := reports[0]
 		machine, totals := first.Machine, index.Totals
 		switch {
@@ -69,12 +70,12 @@ func TestEvidence(t *testing.T) {
 				"[in this repository](docs/evidence/README.md), and\n`go run ./cmd/tokitai evidence docs/evidence/%s --replay 100` repeats a hundred of the cases on your CPU.\n\n",
 				machine.Name, thousands(totals.Cases), thousands(totals.Elements), first.Level, noneOr(totals.Mismatches), name)
 		}
-		fmt.Fprintf(&rows, "| %s, %s, %s %s | %s, %d cores | %s | [%d of %d](%s/index.md) | %s | %s | %s |\n",
+		fmt.Fprintf(&rows, "| %s, %s, %s %s | %s, %d cores | %s | [%d of %d](%s) | %s | %s | %s |\n",
 			machine.Name, machine.Driver, first.Toolchain.Compiler, first.Toolchain.Version, index.Host.CPU, index.Host.Cores,
 			first.Level, index.Counts.Accepted, totals.Reports-index.Counts.Skipped, name, thousands(totals.Cases), thousands(totals.Elements), thousands(totals.Mismatches))
 	}
 	if rows.Len() == 0 {
-		t.Fatal("no folder of evidence has an index: the test sees none")
+		t.Fatal("no evidence is committed: the test sees none")
 	}
 	if len(emulated.architectures) > 0 {
 		slices.Sort(emulated.architectures)
@@ -83,7 +84,7 @@ func TestEvidence(t *testing.T) {
 			strings.Join(slices.Compact(emulated.architectures), ", "), thousands(emulated.cases), thousands(emulated.elements), noneOr(emulated.mismatches))
 	}
 	hold(t, "../README.md", "evidence", claims.String())
-	hold(t, "evidence/README.md", "folders", "| device | host | level | accepted | cases | outputs | mismatches |\n|---|---|---|---:|---:|---:|---:|\n"+rows.String())
+	hold(t, "evidence/README.md", "archives", "| device | host | level | accepted | cases | outputs | mismatches |\n|---|---|---|---:|---:|---:|---:|\n"+rows.String())
 }
 
 func noneOr(n int64) string {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -46,6 +47,22 @@ func TestLinks(t *testing.T) {
 	}
 	if documents < 10 || followed < 100 {
 		t.Errorf("%d links in %d documents: the test does not see them", followed, documents)
+	}
+}
+
+// TestIndex: README.md lists every document.
+func TestIndex(t *testing.T) {
+	listed := linksOf(t, "README.md")
+	for _, pattern := range []string{"../*.md", "*.md", "*/README.md"} {
+		documents, err := filepath.Glob(pattern)
+		if err != nil || len(documents) == 0 {
+			t.Fatalf("%s: %d documents, %v", pattern, len(documents), err)
+		}
+		for _, document := range documents {
+			if document = filepath.ToSlash(document); document != "README.md" && !slices.Contains(listed, document) {
+				t.Errorf("docs/README.md does not list %s", document)
+			}
+		}
 	}
 }
 

@@ -21,19 +21,22 @@ func Mutants(operation string) (n MutantCounts) {
 	for _, title := range []string{"Mistakes", "Cheats"} {
 		_, section, _ := strings.Cut(mutants, "\n## "+title+"\n")
 		section, _, _ = strings.Cut(section, "\n## ")
-		var smoke, allClose int // columns
+		_, section, _ = strings.Cut(section, "\n### "+operation+"\n")
+		section, _, _ = strings.Cut(section, "\n### ")
+		var found, missed int // columns
 		for line := range strings.Lines(section) {
 			cells := strings.Split(strings.TrimSpace(line), " | ")
 			switch {
-			case cells[0] == "| operation":
-				smoke, allClose = slices.Index(cells, "smoke"), slices.Index(cells, "allclose 1e-2")
-			case cells[0] == "| "+operation && smoke > 0 && len(cells) > allClose:
-				n.Wrong++
-				if cells[smoke] != "accepted" {
-					n.Rejected++
+			case cells[0] == "| dtype":
+				found, missed = slices.Index(cells, "found"), slices.Index(cells, "missed by |")
+			case found > 0 && len(cells) > missed:
+				kernels := len(strings.Fields(cells[0])) - 1 // one for each dtype
+				n.Wrong += kernels
+				if strings.HasPrefix(cells[found], "smoke: ") {
+					n.Rejected += kernels
 				}
-				if cells[allClose] != "accepted" {
-					n.RejectedByAllClose++
+				if !strings.Contains(cells[missed], "allclose") {
+					n.RejectedByAllClose += kernels
 				}
 			}
 		}

@@ -59,7 +59,8 @@ func TestProveWithoutProver(t *testing.T) {
 	bash := tool.Need(t, "bash")
 	for _, test := range []struct{ name, coqc, want string }{
 		{"none", "", "there is no coqc: install coq"},
-		{"old", "#!" + bash + "\necho 8.9.0 4.05.0\n", "coqc is 8.9.0, want 8.16 or later"},
+		{"old", "#!" + bash + "\necho 8.9.0 4.05.0\n", "coqc is 8.9.0, want 8.16 to 8.20"},
+		{"new", "#!" + bash + "\necho 9.0.0 4.14.0\n", "coqc is 9.0.0, want 8.16 to 8.20"},
 	} {
 		folder := copyOfProofs(t)
 		programs := t.TempDir() // with what the script uses, and no other prover

@@ -20,23 +20,11 @@ import (
 	"tokitai/verify"
 )
 
-const (
-	verificationFile = "verification.md"
-	exampleFile      = "../verify/example_test.go"
-)
-
-// TestQuotedSource: what the document quotes is what is compiled and run.
+// TestQuotedSource: what documents quote is what is compiled and run.
 func TestQuotedSource(t *testing.T) {
-	source, err := os.ReadFile(exampleFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hold(t, verificationFile, "example", goBlock(string(source)))
-	hold(t, verificationFile, "checked example", goBlock(declarations(t, exampleFile, "ExampleChecked")))
 	hold(t, "../README.md", "example", goBlock(body(t, "../tokitai_test.go", "Example")))
-	hold(t, "../README.md", "definition", goBlock(declarations(t, "../example/rmsnorm/main.go", "RMSNorm")))
-	hold(t, verificationFile, "levels", goBlock(declarations(t, "../verify/cases/level.go", "plan", "plans")))
-	hold(t, verificationFile, "thresholds", goBlock(declarations(t, "../verify/statistics.go", "mostBias", "mostMeanSquare", "mostMisrounded")))
+	hold(t, "go.md", "definition", goBlock(declarations(t, "../example/rmsnorm/main.go", "RMSNorm")))
+	hold(t, "judging.md", "thresholds", goBlock(declarations(t, "../verify/statistics.go", "mostBias", "mostMeanSquare", "mostMisrounded")))
 }
 
 func goBlock(code string) string { return "```go\n" + strings.TrimSpace(code) + "\n```" }
@@ -130,7 +118,7 @@ func TestTensorCoreModels(t *testing.T) {
 			fmt.Fprintf(&b, row, strings.Join(formats[row], ", "))
 		}
 	}
-	hold(t, verificationFile, "tensor cores", b.String())
+	hold(t, "judging.md", "tensor cores", b.String())
 }
 
 // TestCaseCounts counts the cases of the levels that take less than minutes. Those of
@@ -168,7 +156,7 @@ func TestCaseCounts(t *testing.T) {
 		row(form.String(), counts[form.String()])
 	}
 	row("all", &total)
-	hold(t, verificationFile, "cases", b.String())
+	hold(t, "cases.md", "cases", b.String())
 }
 
 func countCases(t *testing.T, target *verify.Target) count {

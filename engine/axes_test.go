@@ -20,7 +20,7 @@ import (
 
 // Random products with batch axes and groups, called on tensors, have the reference's bits.
 func TestProductsWithAxes(t *testing.T) {
-	callProducts(t, cpu.Queue(), 60)
+	callProducts(t, cpu.Queue(), testlevel.Pick(20, 60))
 }
 
 // On a simulated GPU too, and bad offsets are rejected there.

@@ -152,7 +152,11 @@ func TestReferenceIsAdmissible(t *testing.T) {
 
 func admitsReference(t *testing.T, l *engine.Lowering) {
 	q := newQueue(t)
-	for _, d := range definitions() {
+	for i, d := range definitions() {
+		// At level smoke, every definition is held to one of the two promises, in one format.
+		if testlevel.Current() == testlevel.Smoke && (i%2 == 0) != (l.Promise.Name == promise.Stable) {
+			continue
+		}
 		for _, dtypes := range d.Formats() {
 			if testlevel.Current() == testlevel.Smoke && d.Format(dtypes) != num.F16 || l.Takes(d, dtypes) != nil {
 				continue

@@ -33,59 +33,57 @@ type selfTest struct {
 	kind    *tensorcore.Kind // of factors and old results, instead of values
 }
 
-// selfTestsOf lists the cases of a definition.
+// selfTestsOf lists the cases of a definition. Sizes are those of its matrix axes: rows and columns,
+// and between them the length of a product or the rows that an index chooses from.
 func selfTestsOf(d *def.Definition) []selfTest {
+	ordinary, special := (*gen.Generator).Ordinary, (*gen.Generator).Special
+	of := func(n ...int) map[string]int { return testSizes(d, n) }
 	switch d.Access() {
 	case def.AlongRows:
 		tests := []selfTest{}
 		for _, c := range []int{1, 7, 255, 257, 515, 1027, 2049} {
-			tests = append(tests, selfTest{name: fmt.Sprintf("C=%d", c), sizes: map[string]int{"R": 2, "C": c}, values: (*gen.Generator).Ordinary})
+			tests = append(tests, selfTest{name: fmt.Sprintf("C=%d", c), sizes: of(2, c), values: ordinary})
 		}
 		if slices.ContainsFunc(d.Exec().Nodes, isColumnOfExtreme) {
 			tests = append(tests,
-				selfTest{name: "ties", sizes: map[string]int{"R": 40, "C": 37}, values: ties},
-				selfTest{name: "ties-wide", sizes: map[string]int{"R": 5, "C": 2051}, values: ties},
+				selfTest{name: "ties", sizes: of(40, 37), values: ties},
+				selfTest{name: "ties-wide", sizes: of(5, 2051), values: ties},
 			)
 		}
 		return append(tests,
-			selfTest{name: "special", sizes: map[string]int{"R": 40, "C": 9}, values: (*gen.Generator).Special},
-			selfTest{name: "rarely-special", sizes: map[string]int{"R": 40, "C": 9}, values: rarelySpecial},
-			selfTest{name: "strided", sizes: map[string]int{"R": 3, "C": 261}, values: (*gen.Generator).Ordinary, gap: 3},
-			selfTest{name: "strided-others", sizes: map[string]int{"R": 3, "C": 261}, values: (*gen.Generator).Ordinary, gap: 3, isOdd: true},
-			selfTest{name: "in-place", sizes: map[string]int{"R": 2, "C": 520}, values: (*gen.Generator).Ordinary, inPlace: true},
-			selfTest{name: "tall", sizes: map[string]int{"R": 521, "C": 3}, values: (*gen.Generator).Ordinary},
-			selfTest{name: "long", sizes: map[string]int{"R": 1, "C": 1<<16 + 515}, values: (*gen.Generator).Ordinary},
+			selfTest{name: "special", sizes: of(40, 9), values: special},
+			selfTest{name: "rarely-special", sizes: of(40, 9), values: rarelySpecial},
+			selfTest{name: "strided", sizes: of(3, 261), values: ordinary, gap: 3},
+			selfTest{name: "strided-others", sizes: of(3, 261), values: ordinary, gap: 3, isOdd: true},
+			selfTest{name: "in-place", sizes: of(2, 520), values: ordinary, inPlace: true},
+			selfTest{name: "tall", sizes: of(521, 3), values: ordinary},
+			selfTest{name: "long", sizes: of(1, 1<<16+515), values: ordinary},
 		)
 	case def.OfProducts:
-		m, n, k := d.AxisOf(def.Row), d.AxisOf(def.Column), d.SummedOver()
-		tests := []selfTest{
-			{name: "one", sizes: map[string]int{m: 1, n: 1, k: 1}, values: (*gen.Generator).Ordinary},
-			{name: "tails", sizes: map[string]int{m: 5, n: 7, k: 257}, values: (*gen.Generator).Ordinary},
-			{name: "tiles", sizes: map[string]int{m: 66, n: 131, k: 3}, values: (*gen.Generator).Ordinary},
-			{name: "special", sizes: map[string]int{m: 9, n: 9, k: 5}, values: (*gen.Generator).Special},
-			{name: "rarely-special", sizes: map[string]int{m: 9, n: 9, k: 5}, values: rarelySpecial},
-			{name: "strided", sizes: map[string]int{m: 6, n: 5, k: 9}, values: (*gen.Generator).Ordinary, gap: 3},
-			{name: "strided-others", sizes: map[string]int{m: 6, n: 5, k: 9}, values: (*gen.Generator).Ordinary, gap: 3, isOdd: true},
+		return []selfTest{
+			{name: "one", sizes: of(1, 1, 1), values: ordinary},
+			{name: "tails", sizes: of(5, 257, 7), values: ordinary},
+			{name: "tiles", sizes: of(66, 3, 131), values: ordinary},
+			{name: "special", sizes: of(9, 5, 9), values: special},
+			{name: "rarely-special", sizes: of(9, 5, 9), values: rarelySpecial},
+			{name: "strided", sizes: of(6, 9, 5), values: ordinary, gap: 3},
+			{name: "strided-others", sizes: of(6, 9, 5), values: ordinary, gap: 3, isOdd: true},
 			// Rows at multiples of 16 bytes, for kernels that need them.
-			{name: "aligned", sizes: map[string]int{m: 136, n: 264, k: 72}, values: (*gen.Generator).Ordinary},
-			{name: "aligned-special", sizes: map[string]int{m: 16, n: 24, k: 8}, values: (*gen.Generator).Special},
-			{name: "aligned-rarely-special", sizes: map[string]int{m: 16, n: 24, k: 40}, values: rarelySpecial},
-			{name: "aligned-strided", sizes: map[string]int{m: 72, n: 40, k: 136}, values: (*gen.Generator).Ordinary, gap: 8},
-			{name: "aligned-strided-others", sizes: map[string]int{m: 8, n: 136, k: 80}, values: (*gen.Generator).Ordinary, gap: 8, isOdd: true},
+			{name: "aligned", sizes: of(136, 72, 264), values: ordinary},
+			{name: "aligned-special", sizes: of(16, 8, 24), values: special},
+			{name: "aligned-rarely-special", sizes: of(16, 40, 24), values: rarelySpecial},
+			{name: "aligned-strided", sizes: of(72, 136, 40), values: ordinary, gap: 8},
+			{name: "aligned-strided-others", sizes: of(8, 80, 136), values: ordinary, gap: 8, isOdd: true},
 		}
-		for i := range tests {
-			sizeAxes(d, &tests[i])
-		}
-		return tests
 	}
 	return []selfTest{
-		{name: "one", sizes: map[string]int{"Q": 1, "V": 1, "D": 1}, values: (*gen.Generator).Ordinary},
-		{name: "duplicates", sizes: map[string]int{"Q": 300, "V": 3, "D": 7}, values: (*gen.Generator).Ordinary},
-		{name: "wide", sizes: map[string]int{"Q": 9, "V": 70, "D": 515}, values: (*gen.Generator).Ordinary},
-		{name: "special", sizes: map[string]int{"Q": 40, "V": 5, "D": 9}, values: (*gen.Generator).Special},
-		{name: "rarely-special", sizes: map[string]int{"Q": 40, "V": 5, "D": 9}, values: rarelySpecial},
-		{name: "strided", sizes: map[string]int{"Q": 6, "V": 5, "D": 9}, values: (*gen.Generator).Ordinary, gap: 3},
-		{name: "strided-others", sizes: map[string]int{"Q": 6, "V": 5, "D": 9}, values: (*gen.Generator).Ordinary, gap: 3, isOdd: true},
+		{name: "one", sizes: of(1, 1, 1), values: ordinary},
+		{name: "duplicates", sizes: of(300, 3, 7), values: ordinary},
+		{name: "wide", sizes: of(9, 70, 515), values: ordinary},
+		{name: "special", sizes: of(40, 5, 9), values: special},
+		{name: "rarely-special", sizes: of(40, 5, 9), values: rarelySpecial},
+		{name: "strided", sizes: of(6, 5, 9), values: ordinary, gap: 3},
+		{name: "strided-others", sizes: of(6, 5, 9), values: ordinary, gap: 3, isOdd: true},
 	}
 }
 
@@ -93,28 +91,32 @@ func selfTestsOf(d *def.Definition) []selfTest {
 // data on which an H200's instructions were held to theirs, with every special value, exponents
 // that lie far apart, subnormals, and sums that cancel, underflow and overflow.
 func tensorCoreTests(d *def.Definition, factors num.DType) []selfTest {
-	m, n, k := d.AxisOf(def.Row), d.AxisOf(def.Column), d.SummedOver()
 	var tests []selfTest
 	for i := range tensorcore.KindsOf(factors) {
 		kind := &tensorcore.KindsOf(factors)[i]
-		test := selfTest{name: "tensor-cores-" + kind.Name, sizes: map[string]int{m: 16, n: 32, k: 48}, values: (*gen.Generator).Ordinary, kind: kind}
-		sizeAxes(d, &test)
-		tests = append(tests, test)
+		tests = append(tests, selfTest{name: "tensor-cores-" + kind.Name, sizes: testSizes(d, []int{16, 48, 32}), values: (*gen.Generator).Ordinary, kind: kind})
 	}
 	return tests
 }
 
-// sizeAxes gives a test several matrices along each batch axis, and several groups; the
-// first, of one element, has one of each.
-func sizeAxes(d *def.Definition, test *selfTest) {
+// testSizes returns the sizes of a test, given those of the matrix axes. There are several matrices
+// along each batch axis, and several groups; a test of one element has one of each.
+func testSizes(d *def.Definition, matrix []int) map[string]int {
+	sizes := map[string]int{}
+	for i, a := range d.MatrixAxes() {
+		if i < len(matrix) {
+			sizes[a.Letter] = matrix[i]
+		}
+	}
+	isOne := !slices.ContainsFunc(matrix, func(n int) bool { return n != 1 })
 	for i, letter := range d.Sizes() {
-		if _, isKnown := test.sizes[letter]; !isKnown {
-			test.sizes[letter] = 2 + i%2
-			if test.name == "one" {
-				test.sizes[letter] = 1
+		if _, isKnown := sizes[letter]; !isKnown {
+			if sizes[letter] = 2 + i%2; isOne {
+				sizes[letter] = 1
 			}
 		}
 	}
+	return sizes
 }
 
 // layout returns where an operand of the test is. In strided tests, every other stack has

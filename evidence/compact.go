@@ -3,21 +3,12 @@ package evidence
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
-
-	"tokitai/internal/readfile"
 )
-
-// compactSuffix is the suffix of compact reports: JSON compressed by gzip.
-const compactSuffix = ".json.gz"
 
 // caseDigits is the length of each half of a case's digest. Two results have the same digest by
 // chance once in 2³² times; hundreds of thousands of cases take little space.
@@ -112,148 +103,4 @@ func (c *Case) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("got the case %q, want NAME ELEMENTS DIGEST [MISMATCHES]", text)
 	}
 	return nil
-}
-
-// WriteCompact is Write with compact reports, compressed by gzip: a run of hundreds of
-// thousands of cases takes a few megabytes.
-func WriteCompact(dir string, reports []*Report) error {
-	var compact []*Report
-	for _, r := range reports {
-		if err := r.Check(); err != nil { // with all cases
-			return err
-		}
-		compact = append(compact, r.Compact())
-	}
-	return write(disk{}, dir, compact)
-}
-
-// suffix returns the suffix of the report's JSON file.
-func (r *Report) suffix() string {
-	if r.IsCompact() {
-		return compactSuffix
-	}
-	return ".json"
-}
-
-// encoded returns the content of the report's JSON file, and its suffix.
-func (r *Report) encoded() (data []byte, suffix string, err error) {
-	data, err = r.JSON()
-	if err != nil || !r.IsCompact() {
-		return data, r.suffix(), err
-	}
-	var packed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a valid level
-	if _, err := w.Write(data); err != nil {
-		return nil, "", err
-	}
-	err = w.Close()
-	return packed.Bytes(), r.suffix(), err
-}
-
-// Read reads a report written by Write or WriteCompact. It does not check the report.
-func Read(path string) (*Report, error) {
-	data, err := readfile.Regular(path, MaxReportBytes)
-	if err != nil {
-		return nil, fmt.Errorf("evidence: %w", err)
-	}
-	unpacked, err := unpack(path, data)
-	if err != nil {
-		return nil, err
-	}
-	return decodeReport(path, unpacked)
-}
-
-// unpack returns the JSON in a file.
-func unpack(path string, data []byte) ([]byte, error) {
-	if !strings.HasSuffix(path, compactSuffix) {
-		return data, nil
-	}
-	packed, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("evidence: %s: %w", path, err)
-	}
-	if data, err = readfile.Whole(path+", unpacked,", packed, MaxReportBytes); err != nil {
-		return nil, fmt.Errorf("evidence: %w", err)
-	}
-	return data, nil
-}
-
-func decodeReport(path string, data []byte) (*Report, error) {
-	r := new(Report)
-	if err := decode(path, data, r); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// fileForm is the form of file names in an index.
-var fileForm = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
-
-// ReadFolder reads the index of a folder and its reports. It checks everything that can be
-// checked without running a case: that every file has the SHA-256 in the index, that every
-// report is consistent, and that the index agrees with the reports. It reads regular files of
-// the folder only, each of a limited size, and of a form that [Write] gives them.
-func ReadFolder(dir string) (*Index, []*Report, error) {
-	path := filepath.Join(dir, "index.json")
-	data, err := readfile.Regular(path, MaxIndexBytes)
-	if err != nil {
-		return nil, nil, fmt.Errorf("evidence: %w", err)
-	}
-	var x Index
-	if err := decode(path, data, &x); err != nil {
-		return nil, nil, err
-	}
-	var reports []*Report
-	var names, hashes []string
-	bytes, cases := 0, 0
-	seen := map[string]bool{}
-	for i, e := range x.Reports {
-		if !fileForm.MatchString(e.JSON) {
-			return nil, nil, fmt.Errorf("evidence: %s: reports[%d].json is %q, want the name of a file", path, i, e.JSON)
-		}
-		if seen[e.JSON] {
-			return nil, nil, fmt.Errorf("evidence: %s lists %s twice", path, e.JSON)
-		}
-		seen[e.JSON] = true
-		r, size, err := readListed(filepath.Join(dir, e.JSON), e.SHA256)
-		if err != nil {
-			return nil, nil, err
-		}
-		bytes, cases = bytes+size, cases+len(r.CaseList)
-		if bytes > MaxFolderBytes || cases > MaxFolderCases {
-			return nil, nil, fmt.Errorf("evidence: the reports of %s up to %s have %d bytes and %d cases, at most %d and %d are read", path, e.JSON, bytes, cases, MaxFolderBytes, MaxFolderCases)
-		}
-		reports = append(reports, r)
-		names, hashes = append(names, strings.TrimSuffix(e.Markdown, ".md")), append(hashes, e.SHA256)
-	}
-	if len(reports) == 0 {
-		return nil, nil, errors.New("evidence: the index lists no reports")
-	}
-	if want := indexOf(reports, names, hashes); !reflect.DeepEqual(complete(reflect.ValueOf(&x)).Interface(), complete(reflect.ValueOf(want)).Interface()) {
-		return nil, nil, fmt.Errorf("evidence: %s does not agree with its reports", path)
-	}
-	return &x, reports, nil
-}
-
-// readListed reads a report that must have a SHA-256, and checks it. It also returns its size.
-func readListed(path, sha256 string) (*Report, int, error) {
-	data, err := readfile.Regular(path, MaxReportBytes)
-	if err != nil {
-		return nil, 0, fmt.Errorf("evidence: %w", err)
-	}
-	if got := FingerprintOf(data); got != sha256 {
-		return nil, 0, fmt.Errorf("evidence: %s has SHA-256 %s, want %s as in the index", path, got, sha256)
-	}
-	unpacked, err := unpack(path, data)
-	if err != nil {
-		return nil, 0, err
-	}
-	r, err := decodeReport(path, unpacked)
-	if err == nil {
-		err = r.Check()
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	return r, len(unpacked), nil
 }

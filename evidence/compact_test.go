@@ -13,11 +13,11 @@ import (
 // TestCompact: what is written is read back, follows the schema and does not contradict
 // itself; a digest is that of the case's line.
 func TestCompact(t *testing.T) {
-	dir := t.TempDir()
-	if err := WriteCompact(dir, sampleList()); err != nil {
+	path := filepath.Join(t.TempDir(), "run.zip")
+	if err := Write(path, sampleList()); err != nil {
 		t.Fatal(err)
 	}
-	index, reports, err := ReadFolder(dir)
+	index, reports, err := ReadRun(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestCompact(t *testing.T) {
 				t.Errorf("%s: case %+v of %+v", whole.Lowering, small, c)
 			}
 		}
-		if page := got.Markdown(); len(whole.CaseList) > 0 && !strings.Contains(page, "("+got.FileName()+".json.gz)") {
+		if page := got.Markdown(); len(whole.CaseList) > 0 && !strings.Contains(page, "("+got.FileName()+".json)") {
 			t.Errorf("%s: the page has no link to the compact report:\n%s", whole.Lowering, page)
 		}
 	}
@@ -52,7 +52,7 @@ func TestCompact(t *testing.T) {
 	if err := short.Check(); err == nil || !strings.Contains(err.Error(), "case_list[0].digest") {
 		t.Errorf("a short digest: %v", err)
 	}
-	if err := WriteCompact(t.TempDir(), []*Report{{}}); err == nil {
+	if err := Write(path, []*Report{{}}); err == nil {
 		t.Error("a report that contradicts itself is written")
 	}
 }
@@ -80,8 +80,8 @@ func TestCaseText(t *testing.T) {
 	}
 }
 
-// TestReadFolder finds what was changed since.
-func TestReadFolder(t *testing.T) {
+// TestReadRun finds what was changed since.
+func TestReadRun(t *testing.T) {
 	for name, change := range map[string]func(dir string){
 		"another report": func(dir string) {
 			replaceIn(t, dir, "softmax.forward_cpu.rowwise_f16.json", `"cases": 2`, `"cases": 3`)
@@ -98,11 +98,11 @@ func TestReadFolder(t *testing.T) {
 		if err := Write(dir, sampleList()); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := ReadFolder(dir); err != nil {
+		if _, _, err := ReadRun(dir); err != nil {
 			t.Fatal(err)
 		}
 		change(dir)
-		if _, _, err := ReadFolder(dir); err == nil {
+		if _, _, err := ReadRun(dir); err == nil {
 			t.Errorf("%s: nothing is found", name)
 		}
 	}

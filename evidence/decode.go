@@ -18,12 +18,13 @@ import (
 
 // The limits of files that are read.
 const (
-	MaxIndexBytes  = 16 << 20
-	MaxReportBytes = 64 << 20 // as a file, and unpacked
-	MaxFolderBytes = 1 << 30  // all reports of an index, unpacked
-	MaxCases       = 1 << 20  // of a report
-	MaxFolderCases = 1 << 22  // of all reports of an index
-	maxEntries     = 1 << 14  // of any other list or map
+	MaxIndexBytes   = 16 << 20
+	MaxReportBytes  = 64 << 20
+	MaxArchiveBytes = 64 << 20
+	MaxRunBytes     = 1 << 30 // all reports of an index
+	MaxCases        = 1 << 20 // of a report
+	MaxRunCases     = 1 << 22 // of all reports of an index
+	maxEntries      = 1 << 14 // of any other list or map
 )
 
 // decode decodes the JSON in a file into a struct. It refuses duplicate, unknown and missing keys,

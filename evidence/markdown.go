@@ -11,7 +11,7 @@ import (
 
 // Markdown returns the report as Markdown. Everything that depends on the machine and the
 // time is in its last section.
-func (r *Report) Markdown() string { return r.markdown(r.FileName() + r.suffix()) }
+func (r *Report) Markdown() string { return r.markdown(r.FileName() + ".json") }
 
 // markdown returns the report as Markdown with a link to its JSON file.
 func (r *Report) markdown(file string) string {

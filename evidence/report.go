@@ -422,7 +422,7 @@ type IndexEntry struct {
 	Mismatches int64    `json:"mismatches"`
 	Verdict    Verdict  `json:"verdict"`
 	Reason     string   `json:"reason"`
-	JSON       string   `json:"json"`     // file name; that of a compact report ends in .json.gz
+	JSON       string   `json:"json"`     // file name
 	Markdown   string   `json:"markdown"` // file name
 	SHA256     string   `json:"sha256"`   // of the JSON file
 }

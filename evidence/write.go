@@ -32,16 +32,30 @@ func (r *Report) FileName() string {
 	}, name)
 }
 
-// Write checks the reports and writes each to dir as JSON and as Markdown, and then
+// The files of an index.
+const (
+	indexFile = "index.json"
+	indexPage = "index.md"
+)
+
+// Write checks the reports and writes each to a folder as JSON and as Markdown, and then
 // index.json and index.md. All reports must be of one run: the same tool, version and
 // host. Several reports of level call may have the same lowering and dtype; those after
 // the first get -2, -3 and so on in their names. Files of the same names are replaced,
 // others are kept.
 //
-// After an error dir is unchanged: all files are written and synced in a temporary folder
-// inside dir, and only then moved into place, the index last. An interrupted program
+// If path ends in .zip, the files are written as one archive, which replaces an earlier one,
+// and the reports are compact: see [Report.Compact].
+//
+// After an error the folder is unchanged: all files are written and synced in a temporary
+// folder inside it, and only then moved into place, the index last. An interrupted program
 // leaves either all of the reports or none.
-func Write(dir string, reports []*Report) error { return write(disk{}, dir, reports) }
+func Write(path string, reports []*Report) error {
+	if IsArchive(path) {
+		return writeArchive(path, reports)
+	}
+	return write(disk{}, path, reports)
+}
 
 // indexOf returns the index of the reports of one run, given the name and the SHA-256 of
 // each JSON file.
@@ -76,7 +90,7 @@ func indexOf(reports []*Report, names, sha256 []string) *Index {
 		x.Reports = append(x.Reports, IndexEntry{
 			Op: r.Op, Lowering: r.Lowering, DType: r.DType, Device: r.Device, Level: r.Level, Contract: r.Contract,
 			Cases: r.Cases, Elements: r.Elements, Mismatches: r.Mismatches, Verdict: r.Verdict, Reason: r.Reason,
-			JSON: names[i] + r.suffix(), Markdown: names[i] + ".md", SHA256: sha256[i],
+			JSON: names[i] + ".json", Markdown: names[i] + ".md", SHA256: sha256[i],
 		})
 	}
 	return x
@@ -111,19 +125,19 @@ func documents(reports []*Report) ([]document, error) {
 			return nil, fmt.Errorf("evidence: the files of %s and of %s have the same name %s", other, subject, name)
 		}
 		taken[strings.ToLower(name)] = subject
-		data, suffix, err := r.encoded()
+		data, err := r.JSON()
 		if err != nil {
 			return nil, fmt.Errorf("evidence: %s: %w", name, err)
 		}
 		names, hashes = append(names, name), append(hashes, FingerprintOf(data))
-		docs = append(docs, document{name + suffix, data}, document{name + ".md", []byte(r.Printable().markdown(name + suffix))})
+		docs = append(docs, document{name + ".json", data}, document{name + ".md", []byte(r.Printable().markdown(name + ".json"))})
 	}
 	index := indexOf(reports, names, hashes)
 	data, err := index.JSON()
 	if err != nil {
 		return nil, fmt.Errorf("evidence: index.json: %w", err)
 	}
-	return append(docs, document{"index.md", []byte(index.Markdown())}, document{"index.json", data}), nil
+	return append(docs, document{indexPage, []byte(index.Markdown())}, document{indexFile, data}), nil
 }
 
 // files is the part of a file system that write uses; tests make each step fail.

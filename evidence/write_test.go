@@ -316,7 +316,7 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 		if err := write(healthy, filepath.Join(measured, "out"), reports); err != nil {
 			t.Fatal(err)
 		}
-		for full := 0; full < healthy.written; full += 127 {
+		for full := 0; full < healthy.written; full += 509 {
 			fails("a full disk", &faulty{operations: -1, bytes: full}, syscall.ENOSPC)
 		}
 		fails("a disk that lacks one byte", &faulty{operations: -1, bytes: healthy.written - 1}, syscall.ENOSPC)

@@ -331,8 +331,10 @@ func (l *launchParser) letters() []string { return lettersOf(l.d) }
 
 func lettersOf(d *def.Definition) []string {
 	var list []string
-	if d.Expression() != nil {
-		list = []string{"R", "C"}
+	if d.Access() == def.AlongRows { // rows and columns, also where no operand has both
+		for _, a := range d.MatrixAxes() {
+			list = append(list, a.Letter)
+		}
 	}
 	for _, o := range d.Operands {
 		for _, letter := range o.Dims {

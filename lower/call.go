@@ -36,21 +36,36 @@ type Call struct {
 	Rows, Cols int
 }
 
-// Size returns the size that a letter stands for: that of the first operand with such
-// rows or columns. Batch axes have letters that it does not find.
+// Size returns the size that a letter stands for: that of the first operand that has it.
 func (c *Call) Size(d *def.Definition, letter string) int {
 	for i := range d.Operands {
-		dims := d.Operands[i].Dims
-		if n := len(dims) - 2; n >= 0 {
-			switch letter {
-			case dims[n]:
-				return c.Operands[i].Rows / c.Operands[i].Matrices()
-			case dims[n+1]:
-				return c.Operands[i].Cols
+		o, a := &d.Operands[i], &c.Operands[i]
+		for k, l := range o.Dims {
+			switch back := len(o.Dims) - k; {
+			case l != letter:
+			case len(o.Dims) == 1:
+				return a.Rows * a.Cols
+			case back == 1:
+				return a.Cols
+			case back == 2:
+				return a.Rows / a.Matrices()
+			default:
+				return a.Batch.Axes[a.Batch.Count-back+2].Size
 			}
 		}
 	}
-	panic("lower: " + d.Name + ": no matrix has the size " + letter)
+	panic("lower: " + d.Name + ": no operand has the size " + letter)
+}
+
+// OfProduct returns the operands of a contraction.
+func (c *Call) OfProduct(d *def.Definition) (left, right, result *Operand) {
+	p := d.Product()
+	return &c.Operands[p.Left], &c.Operands[p.Right], &c.Operands[p.Result]
+}
+
+// OffsetsOf returns the operand that divides an axis into groups.
+func (c *Call) OffsetsOf(d *def.Definition) *Operand {
+	return &c.Operands[d.Operand(d.Groups().Offsets)]
 }
 
 // Measure sets Rows and Cols from the operands of a rowwise definition, and to zero for

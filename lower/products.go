@@ -58,6 +58,12 @@ func GroupingOf(d *def.Definition) Grouping {
 	return GroupedRows
 }
 
+// SetCall divides a call of a contraction.
+func (p *Products) SetCall(d *def.Definition, c *Call) {
+	left, right, result := c.OfProduct(d)
+	p.Set(d, &left.Array, &right.Array, &result.Array)
+}
+
 // Set divides a contraction whose operands have been checked. It allocates nothing.
 func (p *Products) Set(d *def.Definition, left, right, result *num.Array) {
 	*p = Products{Count: 1, Groups: 1, Rows: result.Rows / result.Matrices(), Cols: result.Cols}
@@ -70,7 +76,7 @@ func (p *Products) Set(d *def.Definition, left, right, result *num.Array) {
 	}
 	operands := [...]*num.Array{left, right, result}
 	walks := [...]*Walk{&p.Left, &p.Right, &p.Result}
-	batch := d.Operands[2].BatchDims()
+	batch := d.Operands[d.Product().Result].BatchDims()
 	for i := len(batch) - 1; i >= 0; i-- {
 		if batch[i] != d.Groups().Number {
 			p.axis(d, operands, walks, batch[i])

@@ -30,16 +30,17 @@ type Tile struct {
 // Set divides a call of a contraction, whose operands have been checked. It allocates
 // nothing.
 func (t *Tiles) Set(d *def.Definition, c *Call, rows, cols int) {
+	left, right, result := c.OfProduct(d)
 	*t = Tiles{
 		TileRows: rows, TileCols: cols, grouping: GroupingOf(d),
-		left: c.Operands[0].Array, right: c.Operands[1].Array, result: c.Operands[2].Array,
+		left: left.Array, right: right.Array, result: result.Array,
 	}
 	t.Products.Set(d, &t.left, &t.right, &t.result)
 	t.Scales.Set(d, c)
 	t.across = (t.Cols + cols - 1) / cols
 	t.down = (t.Rows + rows - 1) / rows
 	if t.grouping != Ungrouped {
-		t.offsets = c.Operands[3].Array
+		t.offsets = c.OffsetsOf(d).Array
 	}
 	if t.grouping == GroupedRows {
 		t.down = GroupSlots(t.Rows, rows, t.Groups)

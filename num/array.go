@@ -154,7 +154,12 @@ func (a *Array) SetBits(r, c int, bits uint32) {
 
 // At returns the value of one element: exactly if it is real, and the nearest binary32 of
 // an integer.
-func (a *Array) At(r, c int) float32 { return Value(a.DType, a.Bits64(r, c)) }
+func (a *Array) At(r, c int) float32 {
+	if a.DType == F32 { // most calls
+		return math.Float32frombits(binary.LittleEndian.Uint32(a.Data[4*a.Index(r, c):]))
+	}
+	return Value(a.DType, a.Bits64(r, c))
+}
 
 // Integer returns the value of one element of a format of integers.
 func (a *Array) Integer(r, c int) int64 { return SignExtend(a.DType, a.Bits64(r, c)) }

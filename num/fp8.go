@@ -36,12 +36,6 @@ func E5M2sToF32s(dst []float32, src []uint8) {
 	}
 }
 
-// F32ToE4M3 rounds once to E4M3, to nearest even. Magnitudes above 464 become NaN.
-func F32ToE4M3(x float32) uint8 { return uint8(e4m3Format.round(float64(x))) }
-
-// F32ToE5M2 rounds once to E5M2, to nearest even. Magnitudes from 61440 on become infinite.
-func F32ToE5M2(x float32) uint8 { return uint8(e5m2Format.round(float64(x))) }
-
 var (
 	e4m3Values = e4m3Format.values()
 	e5m2Values = e5m2Format.values()

@@ -114,7 +114,7 @@ func usualSizes(d *def.Definition) map[string]int {
 		sizes[letter] = 64
 	}
 	if d.Access() == def.AlongRows {
-		sizes["C"] = 1024
+		sizes[d.AxisOf(def.Column)] = 1024
 	}
 	return sizes
 }

@@ -184,7 +184,7 @@ Qed.
 
     A chain of steps is the case without additions.
 
-    Rests on it: truth.call.stepsError. *)
+    Rests on it: truth.stepsError. *)
 Theorem mma_in_any_order_error : forall (d : format) (F R : Z) (t : work) (c : term),
   (0 <= R <= 23)%Z -> computes d F R t c -> relative_error d F R t < 1 ->
   Rabs (value_of f32 c - true_value d t) <=

@@ -170,7 +170,7 @@ Qed.
 (** A sum of K products of binary32 numbers, in which no term passes through more than h additions, is off by at most
     gamma(h+1)·A + K·eta·(1 + gamma(h+1)), where A is the sum of magnitudes.
 
-    Rests on it: truth.call.orderError; promise.Ordered. *)
+    Rests on it: truth.sums.orderError; promise.Ordered. *)
 Theorem products_error : forall (t : plan) (h : nat),
   old_is_binary32 t -> (additions t <= h)%nat -> INR (h + 1) * u < 1 ->
   Rabs (result t - true_sum t) <=
@@ -181,7 +181,7 @@ Qed.
 
 (** If products do not round relatively, as those of f16, bf16 and FP8, it is gamma(h) instead of gamma(h+1).
 
-    Rests on it: truth.call.orderError; promise.Ordered. *)
+    Rests on it: truth.sums.orderError; promise.Ordered. *)
 Theorem short_products_error : forall (t : plan) (h : nat),
   old_is_binary32 t -> products_are_short t -> (additions t <= h)%nat -> INR h * u < 1 ->
   Rabs (result t - true_sum t) <=

@@ -25,8 +25,9 @@ var (
 	ErrNotProved = errors.New("not proved")
 )
 
-// leastCoq is the least version of Coq, as major and minor.
-var leastCoq = [2]int{8, 16}
+// The versions of Coq that check the files are 8.16 to 8.20. Later ones
+// have other names for the library and its axioms.
+const coqMajor, leastCoq, lastCoq = 8, 16, 20
 
 var coqVersion = regexp.MustCompile(`^(\d+)\.(\d+)`)
 
@@ -50,8 +51,8 @@ func FindProver(ctx context.Context) (string, error) {
 	}
 	major, _ := strconv.Atoi(m[1])
 	minor, _ := strconv.Atoi(m[2])
-	if major < leastCoq[0] || major == leastCoq[0] && minor < leastCoq[1] {
-		return "", fmt.Errorf("%w: coqc is %s, want %d.%d or later", ErrNoProver, version, leastCoq[0], leastCoq[1])
+	if major != coqMajor || minor < leastCoq || minor > lastCoq {
+		return "", fmt.Errorf("%w: coqc is %s, want %d.%d to %d.%d", ErrNoProver, version, coqMajor, leastCoq, coqMajor, lastCoq)
 	}
 	return version, nil
 }

@@ -71,15 +71,20 @@ func TestNoProver(t *testing.T) {
 	}
 }
 
-// TestOldProver: so is one that is too old.
-func TestOldProver(t *testing.T) {
+// TestVersions: so is one that is too old or too new.
+func TestVersions(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "coqc"), []byte("#!/bin/sh\necho 8.9.1 4.05.0\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	t.Setenv("PATH", folder)
-	if _, err := FindProver(t.Context()); !errors.Is(err, ErrNoProver) || !strings.Contains(err.Error(), "8.9.1, want 8.16") {
-		t.Errorf("with Coq 8.9.1: %v", err)
+	for version, isKnown := range map[string]bool{"8.9.1": false, "8.15.2": false, "8.16.1": true, "8.20.0": true, "8.21.0": false, "9.0.0": false} {
+		if err := os.WriteFile(filepath.Join(folder, "coqc"), []byte("#!/bin/sh\necho "+version+" 4.05.0\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		switch _, err := FindProver(t.Context()); {
+		case isKnown && err != nil:
+			t.Errorf("with Coq %s: %v", version, err)
+		case !isKnown && (!errors.Is(err, ErrNoProver) || !strings.Contains(err.Error(), version+", want 8.16 to 8.20")):
+			t.Errorf("with Coq %s: %v, want 8.16 to 8.20", version, err)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package reference
 
 import (
 	"fmt"
-	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -10,20 +9,22 @@ import (
 
 // runContraction computes one matrix product for each index of the batch axes, and of
 // the groups.
-func runContraction(d *def.Definition, operands []num.Array, o *Options) error {
-	if err := o.Model.Takes(operands[0].DType); err != nil {
+func runContraction(d *def.Definition, f *def.Product, operands []num.Array, o *Options) error {
+	if err := o.Model.Takes(operands[f.Left].DType); err != nil {
 		return fmt.Errorf("%s: %w", d.Name, err)
 	}
-	x, err := newAxes(d, operands)
+	x, err := newAxes(d, f, operands)
 	if err != nil {
 		return err
 	}
-	if d.Ring().IsExact() {
+	if f.Ring.IsExact() {
 		return x.exactProduct(o)
 	}
-	letters := slices.DeleteFunc(slices.Clone(d.Operands[2].BatchDims()), func(l string) bool { return l == d.Groups().Number })
-	if d.Groups().Number != "" {
-		letters = append(letters, d.Groups().Number)
+	var letters []string
+	for _, a := range d.Axes() {
+		if a.Role == def.Batch || a.Role == def.Group {
+			letters = append(letters, a.Letter)
+		}
 	}
 	return x.each(letters, map[string]int{}, func(at map[string]int) error { return x.product(at, o) })
 }
@@ -31,12 +32,13 @@ func runContraction(d *def.Definition, operands []num.Array, o *Options) error {
 // axes is a contraction with the sizes of its letters.
 type axes struct {
 	d        *def.Definition
+	f        *def.Product
 	operands []num.Array
 	sizes    map[string]int
 }
 
-func newAxes(d *def.Definition, operands []num.Array) (*axes, error) {
-	x := &axes{d: d, operands: operands, sizes: map[string]int{}}
+func newAxes(d *def.Definition, f *def.Product, operands []num.Array) (*axes, error) {
+	x := &axes{d: d, f: f, operands: operands, sizes: map[string]int{}}
 	for i := range d.Operands {
 		o, a := &d.Operands[i], &operands[i]
 		if o.IsOffsets {
@@ -84,23 +86,25 @@ func sizesOf(o *def.Operand, a *num.Array) ([]int, error) {
 // checkOffsets returns an error unless the offsets ascend from 0 to the size that they
 // divide.
 func (x *axes) checkOffsets() error {
-	if x.d.Groups().Offsets == "" {
+	if x.f.Groups.Offsets == "" {
 		return nil
 	}
-	offsets, last := &x.operands[3], 0
-	if offsets.Rows != x.sizes[x.d.Groups().Number]+1 {
-		return fmt.Errorf("%s: sizes do not fit: %d offsets, want %d", x.d.Name, offsets.Rows, x.sizes[x.d.Groups().Number]+1)
+	offsets, last := x.offsets(), 0
+	if offsets.Rows != x.sizes[x.f.Groups.Number]+1 {
+		return fmt.Errorf("%s: sizes do not fit: %d offsets, want %d", x.d.Name, offsets.Rows, x.sizes[x.f.Groups.Number]+1)
 	}
 	for g := range offsets.Rows {
 		v := int(offsets.Int(g, 0))
 		isEnd := g == offsets.Rows-1
-		if g == 0 && v != 0 || v < last || isEnd && v != x.sizes[x.d.Groups().Of] {
-			return fmt.Errorf("%s: %s[%d] is %d, want offsets that ascend from 0 to %d", x.d.Name, x.d.Groups().Offsets, g, v, x.sizes[x.d.Groups().Of])
+		if g == 0 && v != 0 || v < last || isEnd && v != x.sizes[x.f.Groups.Of] {
+			return fmt.Errorf("%s: %s[%d] is %d, want offsets that ascend from 0 to %d", x.d.Name, x.f.Groups.Offsets, g, v, x.sizes[x.f.Groups.Of])
 		}
 		last = v
 	}
 	return nil
 }
+
+func (x *axes) offsets() *num.Array { return &x.operands[x.d.Operand(x.f.Groups.Offsets)] }
 
 // each calls do for every index of the letters.
 func (x *axes) each(letters []string, at map[string]int, do func(at map[string]int) error) error {
@@ -128,26 +132,25 @@ func (x *axes) matrix(operand int, at map[string]int) num.Array {
 // part returns the indices that a size covers in the product at an index: all of them,
 // or those of the group.
 func (x *axes) part(letter string, at map[string]int) (first, end int) {
-	if letter != x.d.Groups().Of || letter == "" {
+	if letter != x.f.Groups.Of || letter == "" {
 		return 0, x.sizes[letter]
 	}
-	g := at[x.d.Groups().Number]
-	return int(x.operands[3].Int(g, 0)), int(x.operands[3].Int(g+1, 0))
+	g := at[x.f.Groups.Number]
+	return int(x.offsets().Int(g, 0)), int(x.offsets().Int(g+1, 0))
 }
 
 // product computes one matrix product, row by row.
 func (x *axes) product(at map[string]int, o *Options) error {
-	left, right, result := x.matrix(0, at), x.matrix(1, at), x.matrix(2, at)
-	dims := x.d.Operands[2].Dims
-	firstRow, endRow := x.part(dims[len(dims)-2], at)
+	left, right, result := x.matrix(x.f.Left, at), x.matrix(x.f.Right, at), x.matrix(x.f.Result, at)
+	firstRow, endRow := x.part(x.d.AxisOf(def.Row), at)
 	firstK, endK := x.part(x.d.SummedOver(), at)
 	p := newProducts(o.Model, left.DType, endK-firstK, result.Cols)
 	line, row := make([]uint32, right.Cols), make([]uint32, x.sizes[x.d.SummedOver()])
-	if !x.d.Product().TransposeRight && p.isChain() {
+	if !x.f.TransposeRight && p.isChain() {
 		for k := range p.length {
 			right.Floats(firstK+k, p.byK[k*p.cols:][:p.cols])
 		}
-	} else if x.d.Product().TransposeRight {
+	} else if x.f.TransposeRight {
 		for c := range p.cols {
 			right.Patterns(c, line)
 			for k := range p.length {
@@ -167,7 +170,7 @@ func (x *axes) product(at map[string]int, o *Options) error {
 		if err := o.err(); err != nil {
 			return err
 		}
-		if !x.d.Product().TransposeLeft {
+		if !x.f.TransposeLeft {
 			left.Patterns(r, row)
 		} else {
 			for k := firstK; k < endK; k++ {
@@ -176,7 +179,7 @@ func (x *axes) product(at map[string]int, o *Options) error {
 		}
 		p.setLeft(row[firstK:endK])
 		var old []float32
-		if x.d.Accumulates() {
+		if x.f.Accumulate {
 			old = make([]float32, result.Cols)
 			result.Floats(r, old)
 		}
@@ -189,13 +192,13 @@ func (x *axes) product(at map[string]int, o *Options) error {
 
 // scale multiplies the sums of a row by its scale, and then each by that of its column.
 func (x *axes) scale(row int, sums []float32) {
-	if i := x.d.Operand(x.d.Scales().Row); i >= 0 {
+	if i := x.d.Operand(x.f.Scales.Row); i >= 0 {
 		by := x.operands[i].At(row, 0)
 		for c := range sums {
 			sums[c] *= by
 		}
 	}
-	if i := x.d.Operand(x.d.Scales().Col); i >= 0 {
+	if i := x.d.Operand(x.f.Scales.Col); i >= 0 {
 		for c := range sums {
 			sums[c] *= x.operands[i].At(c, 0)
 		}

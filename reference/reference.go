@@ -4,7 +4,7 @@
 // It is written to be read, not to be fast: one node after another, one row
 // after another, every value kept. It shares no code with anything that lowers
 // definitions, and knows neither tensors nor devices. Start at [Run]; rowwise.go
-// interprets expressions, contraction.go products, table.go gathers and scatter-adds.
+// interprets expressions, contraction.go products, gather.go and scatter.go copies and sums of rows by index.
 package reference
 
 import (
@@ -48,15 +48,15 @@ func Run(d *def.Definition, operands []num.Array, o Options) error {
 	if len(o.Params) != len(d.Params) {
 		return fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
 	}
-	switch d.Form.(type) {
+	switch f := d.Form.(type) {
 	case *def.Expression:
-		return runRowwise(d, operands, &o)
+		return runRowwise(d, f, operands, &o)
 	case *def.Product:
-		return runContraction(d, operands, &o)
+		return runContraction(d, f, operands, &o)
 	case *def.Lookup:
-		return runGather(d, operands)
+		return runGather(d, f, operands)
 	case *def.Scatter:
-		return runScatterAdd(d, operands, &o)
+		return runScatterAdd(d, f, operands, &o)
 	}
 	return fmt.Errorf("%s: no interpreter for a %s", d.Name, d.Form)
 }

@@ -7,13 +7,13 @@ import (
 
 // exactProduct computes a matrix product in a ring, one element after the other.
 func (x *axes) exactProduct(o *Options) error {
-	ring, err := zpk.NewWord(x.d.Ring().P, x.d.Ring().K)
+	ring, err := zpk.NewWord(x.f.Ring.P, x.f.Ring.K)
 	if err != nil {
 		return err
 	}
-	result, terms := &x.operands[2], x.sizes[x.d.SummedOver()]
-	rows := elements(ring, &x.operands[0], result.Rows, terms, x.d.Product().TransposeLeft)
-	columns := elements(ring, &x.operands[1], result.Cols, terms, !x.d.Product().TransposeRight)
+	result, terms := &x.operands[x.f.Result], x.sizes[x.d.SummedOver()]
+	rows := elements(ring, &x.operands[x.f.Left], result.Rows, terms, x.f.TransposeLeft)
+	columns := elements(ring, &x.operands[x.f.Right], result.Cols, terms, !x.f.TransposeRight)
 	for i, v := range rows {
 		rows[i] = ring.Prepare(v)
 	}

@@ -35,13 +35,13 @@ type interpreter struct {
 	elements [][]float32   // by Node.ID, of total sums: all elements so far
 }
 
-func runRowwise(d *def.Definition, operands []num.Array, o *Options) error {
+func runRowwise(d *def.Definition, f *def.Expression, operands []num.Array, o *Options) error {
 	in := &interpreter{d: d, operands: operands, params: o.Params, rounded: o.Rounded}
 	if err := in.size(); err != nil {
 		return err
 	}
 	in.allocate()
-	g := d.Exec()
+	g := f.Exec
 	perRow := func(n *def.Node) bool { return n.Extent&def.PerRow != 0 }
 	for _, n := range g.Nodes {
 		if !n.Late && !perRow(n) {

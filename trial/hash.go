@@ -13,7 +13,7 @@ import (
 )
 
 // Two forms of hashes are committed, and neither can change: that of known answers, which
-// package answers defines, and that of evidence (docs/verification.md, "Hashes").
+// package answers defines, and that of evidence (docs/reports.md, "Hashes").
 
 // AnswerInputs returns the hash of parameters and inputs in known answers.
 func AnswerInputs(d *def.Definition, operands []num.Array, params []float64) answers.Hash {

@@ -300,7 +300,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// TestHashedBytes is the example of docs/verification.md, and one with parameters.
+// TestHashedBytes is the example of docs/reports.md, and one with parameters.
 func TestHashedBytes(t *testing.T) {
 	scaled := def.Must(def.Rowwise("scaled", func(b *def.Builder) { b.Out("y", b.In("x").Mul(b.Param("by"))) }))
 	x := num.ArrayOf(num.F16, 2, 2, 1, 2, 3, 4)

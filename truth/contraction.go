@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"tokitai/def"
 	"tokitai/num"
 	"tokitai/num/ball"
 	"tokitai/num/exact"
@@ -19,34 +20,52 @@ type part struct {
 	rows        int
 }
 
+// productTerms has the terms of a contraction.
+type productTerms struct{ *def.Product }
+
+func (f productTerms) result() int               { return f.Result }
+func (f productTerms) factors(k *call) num.DType { return k.operands[f.Left].DType }
+func (productTerms) areUnweighted() bool         { return false }
+
+func (f productTerms) check(k *call) error {
+	if err := k.Model.Takes(f.factors(k)); err != nil {
+		return fmt.Errorf("%s: %w", k.d.Name, err)
+	}
+	return nil
+}
+
+func (f productTerms) ownError(k *call, p products, abs float64) float64 {
+	return modelError(p, f.factors(k), k.Model, abs, f.Accumulate)
+}
+
 // parts returns the matrix products of a contraction.
-func (k *call) parts() ([]part, error) {
-	x, err := k.newStack()
+func (f productTerms) parts(k *call) ([]part, error) {
+	x, err := f.newStack(k)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.d.Name, err)
 	}
-	dims := k.d.Operands[2].Dims
+	dims := k.d.Operands[f.Result].Dims
 	n := len(dims) - 2
 	m, summed := dims[n], k.d.SummedOver()
 	var list []part
-	for i := range k.operands[2].Matrices() {
+	for i := range k.operands[f.Result].Matrices() {
 		at := x.indices(dims[:n], i)
 		add := func(rows, sums span) {
 			list = append(list, part{
-				left:  cut(x.matrix(0, at), rows, sums, k.d.Product().TransposeLeft),
-				right: cut(x.matrix(1, at), sums, span{0, x.sizes[dims[n+1]]}, k.d.Product().TransposeRight),
+				left:  cut(x.matrix(f.Left, at), rows, sums, f.TransposeLeft),
+				right: cut(x.matrix(f.Right, at), sums, span{0, x.sizes[dims[n+1]]}, f.TransposeRight),
 				first: i*x.sizes[m] + rows.first, rows: rows.end - rows.first,
 			})
 		}
 		all := span{0, x.sizes[m]}
-		switch k.d.Groups().Of {
+		switch f.Groups.Of {
 		case m:
 			for g, rows := range x.groups {
-				at[k.d.Groups().Number] = g
+				at[f.Groups.Number] = g
 				add(rows, span{0, x.sizes[summed]})
 			}
 		case summed:
-			add(all, x.groups[at[k.d.Groups().Number]])
+			add(all, x.groups[at[f.Groups.Number]])
 		default:
 			add(all, span{0, x.sizes[summed]})
 		}
@@ -64,17 +83,17 @@ type stack struct {
 	groups []span
 }
 
-func (k *call) newStack() (*stack, error) {
+func (f productTerms) newStack(k *call) (*stack, error) {
 	x := &stack{call: k, sizes: map[string]int{}}
 	for _, name := range []string{k.d.Scales().Row, k.d.Scales().Col} {
 		if i := k.d.Operand(name); i >= 0 {
-			rows := []int{k.operands[2].Rows, k.operands[2].Cols}[slices.Index(k.d.Operands[2].Dims, k.d.Operands[i].Dims[0])]
+			rows := []int{k.operands[f.Result].Rows, k.operands[f.Result].Cols}[slices.Index(k.d.Operands[f.Result].Dims, k.d.Operands[i].Dims[0])]
 			if got := k.operands[i].Rows * k.operands[i].Cols; got != rows {
 				return nil, fmt.Errorf("sizes do not fit: %s has %d values, want %d", name, got, rows)
 			}
 		}
 	}
-	for i := range 3 {
+	for _, i := range []int{f.Left, f.Right, f.Result} {
 		o, a := &k.d.Operands[i], &k.operands[i]
 		sizes := []int{a.Rows / a.Matrices(), a.Cols}
 		inner := len(o.BatchDims()) // the axes that are left for letters, from the last
@@ -96,18 +115,18 @@ func (k *call) newStack() (*stack, error) {
 			x.sizes[letter] = sizes[j]
 		}
 	}
-	if k.d.Groups().Offsets == "" {
+	if f.Groups.Offsets == "" {
 		return x, nil
 	}
-	offsets, at := &k.operands[3], 0
+	offsets, at := &k.operands[k.d.Operand(f.Groups.Offsets)], 0
 	for g := 1; g < offsets.Rows; g++ {
 		x.groups = append(x.groups, span{at, int(offsets.Int(g, 0))})
 		if at = x.groups[g-1].end; at < x.groups[g-1].first {
 			break
 		}
 	}
-	if len(x.groups) != x.sizes[k.d.Groups().Number] || offsets.Int(0, 0) != 0 || at != x.sizes[k.d.Groups().Of] || slices.ContainsFunc(x.groups, func(s span) bool { return s.end < s.first }) {
-		return nil, fmt.Errorf("%s has %d values, want %d that ascend from 0 to %d", k.d.Groups().Offsets, offsets.Rows, x.sizes[k.d.Groups().Number]+1, x.sizes[k.d.Groups().Of])
+	if len(x.groups) != x.sizes[f.Groups.Number] || offsets.Int(0, 0) != 0 || at != x.sizes[f.Groups.Of] || slices.ContainsFunc(x.groups, func(s span) bool { return s.end < s.first }) {
+		return nil, fmt.Errorf("%s has %d values, want %d that ascend from 0 to %d", f.Groups.Offsets, offsets.Rows, x.sizes[f.Groups.Number]+1, x.sizes[f.Groups.Of])
 	}
 	return x, nil
 }
@@ -147,13 +166,12 @@ func cut(a num.Array, rows, cols span, transposed bool) num.Array {
 	return a
 }
 
-// contractionTerms returns a function that returns the terms of one element of the result.
-func (k *call) contractionTerms() (func(r, c int) products, error) {
-	parts, err := k.parts()
+func (f productTerms) terms(k *call) (func(r, c int) products, error) {
+	parts, err := f.parts(k)
 	if err != nil {
 		return nil, err
 	}
-	result := &k.operands[2]
+	result := &k.operands[f.Result]
 	byRow := make([]int, result.Rows)
 	for i, p := range parts {
 		for r := range p.rows {
@@ -166,14 +184,14 @@ func (k *call) contractionTerms() (func(r, c int) products, error) {
 	return func(r, c int) products {
 		p := &parts[byRow[r]]
 		if r != row {
-			row, a = r, line(p.left, r-p.first, !k.d.Product().TransposeLeft)
+			row, a = r, line(p.left, r-p.first, !f.TransposeLeft)
 		}
 		at := column{byRow[r], c}
 		if columns[at] == nil {
-			columns[at] = line(p.right, c, k.d.Product().TransposeRight)
+			columns[at] = line(p.right, c, f.TransposeRight)
 		}
 		z := products{a: a, b: columns[at]}
-		if k.d.Accumulates() {
+		if f.Accumulate {
 			z.init = float64(result.At(r, c))
 		}
 		return z
@@ -197,14 +215,17 @@ func line(a num.Array, i int, isRow bool) []float64 {
 	return values
 }
 
-// encloseContraction encloses the elements of a contraction in out.
-func (k *call) encloseContraction(out []ball.Ball) error {
-	parts, err := k.parts()
+// encloseAll encloses the elements of a contraction in out.
+func (f productTerms) encloseAll(k *call, out []ball.Ball) error {
+	if f.Ring.IsExact() {
+		return f.encloseExact(k, out)
+	}
+	parts, err := f.parts(k)
 	if err != nil {
 		return err
 	}
 	for i := range parts {
-		if err := k.enclosePart(&parts[i], out); err != nil {
+		if err := f.enclosePart(k, &parts[i], out); err != nil {
 			return err
 		}
 	}
@@ -214,29 +235,29 @@ func (k *call) encloseContraction(out []ball.Ball) error {
 // enclosePart encloses the elements of one product. Both operands are widened once, into
 // the factors of each row and of each column of the result. Four elements are computed at a
 // time, so that each factor that is loaded is used twice.
-func (k *call) enclosePart(z *part, out []ball.Ball) error {
-	rows := lines(z.left, !k.d.Product().TransposeLeft)
-	cols := lines(z.right, k.d.Product().TransposeRight)
-	result := &k.operands[2]
+func (f productTerms) enclosePart(k *call, z *part, out []ball.Ball) error {
+	rows := lines(z.left, !f.TransposeLeft)
+	cols := lines(z.right, f.TransposeRight)
+	result := &k.operands[f.Result]
 	for r := 0; r < len(rows); r += 2 {
 		if err := k.ended(); err != nil {
 			return err
 		}
 		for c := 0; c < len(cols); c += 2 {
 			R, C := [2]int{r, min(r+1, len(rows)-1)}, [2]int{c, min(c+1, len(cols)-1)}
-			sums, abs := dots(rows[R[0]], rows[R[1]], cols[C[0]], cols[C[1]])
+			dot, abs := dots(rows[R[0]], rows[R[1]], cols[C[0]], cols[C[1]])
 			for q := range 4 {
 				r, c := R[q/2], C[q%2]
 				p := products{a: rows[r], b: cols[c]}
-				if k.d.Accumulates() {
+				if f.Accumulate {
 					p.init = float64(result.At(z.first+r, c))
 				}
-				i, sum := (z.first+r)*len(cols)+c, bounded(p, sums[q], abs[q])
+				i, sum := (z.first+r)*len(cols)+c, bounded(p, dot[q], abs[q])
 				if k.keep != nil {
 					k.keep(i, p, sum)
 					continue
 				}
-				out[i] = k.encloseScaled(k.encloseSum(p, sum), z.first+r, c)
+				out[i] = k.encloseScaled(sums{f}.encloseSum(k, p, sum), z.first+r, c)
 			}
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"math/big"
 
 	"tokitai/num"
-	"tokitai/num/ball"
-	"tokitai/num/exact"
 )
 
 // State says how a rounding was determined.
@@ -63,7 +61,7 @@ func (r *Result) Round(operand int) (*Rounding, error) {
 	if k.Mode != Exact {
 		return nil, fmt.Errorf("%s: rounding takes an enclosure of mode %s, got %s", k.d.Name, Exact, k.Mode)
 	}
-	cols, dtype := k.operands[operand].Cols, k.operands[operand].DType
+	cols := k.operands[operand].Cols
 	z := r.Decide(operand)
 	open := &places{operand: operand, columns: map[int][]int{}}
 	for i, state := range z.State {
@@ -74,46 +72,7 @@ func (r *Result) Round(operand int) (*Rounding, error) {
 	if len(open.columns) == 0 {
 		return z, nil
 	}
-	if k.d.Expression() == nil {
-		return z, k.roundSums(z, open)
-	}
-	return z, sweep(k, ball.NewBig(0, bigPrec), open, func(_, row, col int, v ball.Big) {
-		i := row*cols + col
-		if z.State[i] != Undecided {
-			return
-		}
-		lo, hi := between(dtype, v)
-		var isDecided bool
-		if z.Bits[i], isDecided = decide(dtype, lo, hi); isDecided {
-			z.State[i] = ByBig
-		}
-	}, func(_, row, col int, v set) {
-		if i := row*cols + col; z.State[i] == Undecided && v.isOne() {
-			z.Bits[i], z.State[i] = uint32(v.one), ByBig
-		}
-	})
-}
-
-// roundSums rounds sums of products, which are always decided.
-func (k *call) roundSums(z *Rounding, open *places) error {
-	terms, err := k.termsOf()
-	if err != nil {
-		return err
-	}
-	result := k.operands[open.operand]
-	for row, columns := range open.columns {
-		for _, c := range columns {
-			p := terms(row, c)
-			i := row*result.Cols + c
-			if scales := k.scalesOf(row, c); len(scales) > 0 {
-				z.Bits[i] = exact.RoundBig(result.DType, multiplied(exact.Big(p.a, p.b, p.init), scales))
-			} else {
-				z.Bits[i], _ = exact.Round(result.DType, p.a, p.b, p.init)
-			}
-			z.State[i] = ByBig
-		}
-	}
-	return nil
+	return z, k.round(k, z, open)
 }
 
 // multiplied returns the exact product of a finite number and binary32 numbers, which have 24

@@ -26,37 +26,12 @@ type form struct{ isOne, isZero, isNaN, mayOverflow, isEither bool }
 
 // FindForms finds where the forms of a definition agree, for a call. It writes nothing.
 func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, params []float64) (*Forms, error) {
-	k := &call{d: d, operands: operands, Options: Options{Params: params, Context: ctx}}
+	k, err := newCall(d, operands, Options{Params: params, Context: ctx})
+	if err != nil {
+		return nil, err
+	}
 	f := &Forms{call: k, at: room[form](k)}
-	if d.Expression() != nil {
-		mark := put(k, f.at)
-		_, hasInfinity := Tame(d, operands)
-		zero := nature{hasInfinity: hasInfinity}.FromFloat64(0)
-		return f, sweep(k, zero, nil, func(operand, row, col int, v nature) {
-			mark(operand, row, col, form{v.isOne(), v.kinds == isZero, v.kinds&isNaN != 0, v.mayOverflow(), v.isEither()})
-		}, func(int, int, int, set) {})
-	}
-	result := operands[2]
-	terms := func(int, int) products { return products{} }
-	if d.HasScales() {
-		var err error
-		if terms, err = k.termsOf(); err != nil {
-			return nil, err
-		}
-	}
-	for r := range result.Rows {
-		if err := k.ended(); err != nil {
-			return nil, err
-		}
-		for c := range result.Cols {
-			one := form{isOne: true}
-			if scales := k.scalesOf(r, c); len(scales) > 0 {
-				one = formOfScaled(scales, terms(r, c))
-			}
-			f.at[2][r*result.Cols+c] = one
-		}
-	}
-	return f, nil
+	return f, k.findForms(f)
 }
 
 // formOfScaled returns the form of a sum of products times scales, which kernels may multiply into

@@ -2,7 +2,6 @@ package truth
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -36,39 +35,17 @@ type GridOptions struct {
 
 // FindGrid finds the outputs of a call that lie on a grid. It writes nothing.
 func FindGrid(d *def.Definition, operands []num.Array, o GridOptions) (*Grid, error) {
-	if len(operands) != len(d.Operands) {
-		return nil, fmt.Errorf("%s: got %d operands, want %d", d.Name, len(operands), len(d.Operands))
+	k, err := newCall(d, operands, Options{Params: o.Params, Model: o.Model, Context: o.Context})
+	if err != nil {
+		return nil, err
 	}
-	if len(o.Params) != len(d.Params) {
-		return nil, fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
-	}
-	k := &call{d: d, operands: operands, Options: Options{Params: o.Params, Model: o.Model, Context: o.Context}}
 	g := &Grid{call: k, at: make([][]bool, len(d.Operands))}
 	for i := range d.Operands {
 		if d.Operands[i].IsOut {
 			g.at[i] = make([]bool, operands[i].Rows*operands[i].Cols)
 		}
 	}
-	mark := put(k, g.at)
-	markInt := func(operand, row, col int, v set) { mark(operand, row, col, v.isOne()) }
-	switch {
-	case d.Copies():
-		for _, at := range g.at {
-			for i := range at {
-				at[i] = true
-			}
-		}
-		return g, nil
-	case d.Expression() == nil:
-		return g, g.findSums()
-	case o.InAnyForm:
-		isSum := sumsOf(d)
-		return g, sweep(k, polynomial{}.FromFloat64(0), nil, func(operand, row, col int, v polynomial) {
-			mark(operand, row, col, isSum[operand] && v.fits(significand))
-		}, markInt)
-	}
-	k.Mode = Rounded // constants as they are executed, in binary32
-	return g, sweep(k, settle(0), nil, func(operand, row, col int, v settled) { mark(operand, row, col, v.isSettled) }, markInt)
+	return g, k.findGrid(g, o)
 }
 
 // sumsOf reports, by operand, which outputs of a rowwise definition depend on a sum.
@@ -92,57 +69,6 @@ func (g *Grid) Has(operand, row, col int) bool {
 
 // significand is the number of bits that binary32 keeps.
 const significand = 24
-
-// findSums finds the elements of a contraction or a scatter-add whose sums of products, old value
-// included, are exact in every order, wherever the scales are multiplied in.
-func (g *Grid) findSums() error {
-	k := g.call
-	terms, err := k.termsOf()
-	if err != nil {
-		return err
-	}
-	bits := significand
-	if m := k.Model.Inner(); k.d.Product() != nil && m != def.FMAChain { // the largest term has F fractional bits, the result R
-		if bits = min(bits, m.F+1); m.R > 0 {
-			bits = min(bits, m.R+1)
-		}
-	}
-	var row *float64
-	var left []int
-	columns := map[*float64][]int{}
-	unitsOf := func(p products) (a, b []int) {
-		if isScatter(k.d) { // whose terms share memory, and are multiplied by 1
-			return units(p.a), make([]int, len(p.a))
-		}
-		if row != &p.a[0] {
-			row, left = &p.a[0], units(p.a)
-		}
-		at := &p.b[0]
-		if columns[at] == nil {
-			columns[at] = units(p.b)
-		}
-		return left, columns[at]
-	}
-	result := k.operands[2]
-	for r := range result.Rows {
-		if err := k.ended(); err != nil {
-			return err
-		}
-		for c := range result.Cols {
-			p := terms(r, c)
-			v := polynomial{}.FromFloat64(p.init)
-			if len(p.a) > 0 {
-				left, right := unitsOf(p)
-				v = v.Add(sumOf(p, left, right))
-			}
-			for _, scale := range k.scalesOf(r, c) {
-				v = v.Mul(v.FromFloat64(scale))
-			}
-			g.at[2][r*result.Cols+c] = v.fits(bits)
-		}
-	}
-	return nil
-}
 
 // units returns the lowest bit of each value.
 func units(x []float64) []int {

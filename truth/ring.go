@@ -11,12 +11,12 @@ import (
 
 // encloseExact encloses the elements of a contraction in a ring. The sums are exact integers,
 // reduced once.
-func (k *call) encloseExact(out []ball.Ball) error {
-	if _, err := k.newStack(); err != nil {
+func (f productTerms) encloseExact(k *call, out []ball.Ball) error {
+	if _, err := f.newStack(k); err != nil {
 		return err
 	}
-	q := new(big.Int).Exp(new(big.Int).SetUint64(k.d.Ring().P), big.NewInt(int64(k.d.Ring().K)), nil)
-	rows, cols := integers(k.operands[0], k.d.Product().TransposeLeft), integers(k.operands[1], !k.d.Product().TransposeRight)
+	q := new(big.Int).Exp(new(big.Int).SetUint64(f.Ring.P), big.NewInt(int64(f.Ring.K)), nil)
+	rows, cols := integers(k.operands[f.Left], f.TransposeLeft), integers(k.operands[f.Right], !f.TransposeRight)
 	for r := range rows {
 		if err := k.ended(); err != nil {
 			return err
@@ -28,7 +28,7 @@ func (k *call) encloseExact(out []ball.Ball) error {
 			}
 			z := sum.value()
 			z.Mod(z, q)
-			if k.operands[0].DType == num.I8 && z.Bit(31) == 1 { // two's complement
+			if f.factors(k) == num.I8 && z.Bit(31) == 1 { // two's complement
 				z.Sub(z, q)
 			}
 			if k.keep != nil { // an int32, as a sum of one product

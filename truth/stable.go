@@ -141,11 +141,11 @@ type stableOutput struct {
 // EncloseStable returns the results that the promise stable admits for d on its operands, in
 // the order of Definition.Operands. Inputs must not change while the result is in use.
 func EncloseStable(d *def.Definition, operands []num.Array, o StableOptions) (*Stable, error) {
-	if len(operands) != len(d.Operands) {
-		return nil, fmt.Errorf("%s: got %d operands, want %d", d.Name, len(operands), len(d.Operands))
-	}
-	if len(o.Params) != len(d.Params) {
-		return nil, fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
+	k, err := newCall(d, operands, Options{
+		Params: o.Params, Model: o.Model, Order: &o.Order, FunctionULP: o.FunctionULP, Mode: Exact, Context: o.Context,
+	})
+	if err != nil {
+		return nil, err
 	}
 	if err := o.Order.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
@@ -153,24 +153,8 @@ func EncloseStable(d *def.Definition, operands []num.Array, o StableOptions) (*S
 	if d.IsExact() {
 		return nil, fmt.Errorf("%s: results in %s are exact, and admit one value each: promise bits", d.Name, d.Ring())
 	}
-	s := &Stable{o: o, call: &call{d: d, operands: operands, Options: Options{
-		Params: o.Params, Model: o.Model, Order: &o.Order, FunctionULP: o.FunctionULP, Mode: Exact, Context: o.Context,
-	}}}
-	if d.Expression() == nil {
-		return s, s.encloseSums()
-	}
-	for i := range d.Operands {
-		if d.Operands[i].IsOut && d.Operands[i].IsInt() {
-			rounded := s.call.Options
-			rounded.Mode = Rounded
-			var err error
-			if s.ints, err = Enclose(d, operands, rounded); err != nil {
-				return nil, err
-			}
-			break
-		}
-	}
-	return s, s.encloseRows()
+	s := &Stable{o: o, call: k}
+	return s, k.encloseStable(s)
 }
 
 // index returns the position of an element in its output.
@@ -322,10 +306,11 @@ func (s *Stable) Exact() *Result {
 	case s.ints != nil:
 		return nil
 	case s.sums != nil:
-		result := k.operands[2]
-		r.enclosures[2] = make([]ball.Ball, len(s.sums.sums))
-		for i := range r.enclosures[2] {
-			r.enclosures[2][i] = s.sums.exact(i, i/result.Cols, i%result.Cols)
+		at := s.sums.form.result()
+		cols := k.operands[at].Cols
+		r.enclosures[at] = make([]ball.Ball, len(s.sums.sums))
+		for i := range r.enclosures[at] {
+			r.enclosures[at][i] = s.sums.exact(i, i/cols, i%cols)
 		}
 	}
 	for i, z := range s.outputs {

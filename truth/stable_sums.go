@@ -11,6 +11,7 @@ import (
 // stableSums holds the elements of a definition that is not rowwise: exact sums, and the data from
 // which their error in an order of any height is computed.
 type stableSums struct {
+	form  sums
 	call  *call // in mode Rounded
 	sums  []exact.Product
 	terms []int32      // products, without an old value
@@ -24,17 +25,15 @@ type stableSums struct {
 // A subnormal number that becomes a zero loses less than this.
 const smallestNormal = 0x1p-126
 
-// encloseSums evaluates a definition that is not rowwise.
-func (s *Stable) encloseSums() error {
+func (form sums) encloseStable(s *Stable) error {
 	k := *s.call
 	k.Mode = Rounded
-	if k.d.Product() != nil {
-		if err := k.Model.Takes(k.operands[0].DType); err != nil {
-			return err
-		}
+	if err := form.check(&k); err != nil {
+		return err
 	}
-	n := k.operands[2].Rows * k.operands[2].Cols
-	z := &stableSums{call: &k, sums: make([]exact.Product, n), terms: make([]int32, n)}
+	result := &k.operands[form.result()]
+	n := result.Rows * result.Cols
+	z := &stableSums{form: form, call: &k, sums: make([]exact.Product, n), terms: make([]int32, n)}
 	if k.Model != def.FMAChain {
 		z.least = make([]float64, n)
 	}
@@ -50,13 +49,13 @@ func (s *Stable) encloseSums() error {
 		switch {
 		case z.least == nil:
 		case k.Model.P > 0:
-			z.least[i] = modelError(p, k.operands[0].DType, k.Model, sum.Abs, k.d.Accumulates())
+			z.least[i] = modelError(p, form.factors(&k), k.Model, sum.Abs, k.d.Accumulates())
 		default:
-			z.least[i] = k.stepsError(p)
+			z.least[i] = stepsError(p, form.factors(&k), k.Model)
 		}
 	}
 	s.sums = z
-	return k.encloseSums(nil)
+	return form.encloseAll(&k, nil)
 }
 
 // exact encloses the exact result.
@@ -102,7 +101,7 @@ func (z *stableSums) flushed(i int) float64 {
 		return 0
 	}
 	lost := 2*float64(z.terms[i]) + 2
-	if z.call.d.Product() != nil {
+	if !z.form.areUnweighted() {
 		lost += z.sizes[i][0] + z.sizes[i][1]
 	}
 	return smallestNormal * lost * (1 + 0x1p-40)
@@ -148,7 +147,7 @@ func (z *stableSums) error(i, height int) float64 {
 	case k.d.Ring().IsExact():
 		return unit * z.sums[i].Abs
 	}
-	return max(least, k.orderError(z.orderOf(terms, height), terms, z.sums[i].Abs))
+	return max(least, z.form.orderError(k, z.orderOf(terms, height), terms, z.sums[i].Abs))
 }
 
 // orderOf returns the order of a sum: the declared one, or the one of the given height if that

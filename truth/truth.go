@@ -34,7 +34,8 @@
 //
 // The package shares no code with what executes definitions. Start with Enclose.
 // rounding.go has the model of a rounding, rowwise.go the evaluator, sum.go its sums,
-// table.go and contraction.go the other kinds of definitions, decide.go the rounding of
+// form.go what is evaluated of each form of definition, terms.go and contraction.go those that are
+// sums of products of stored values, decide.go the rounding of
 // an enclosure to a storage format, variance.go the variance of rounding errors.
 package truth
 
@@ -99,6 +100,7 @@ type Result struct {
 type call struct {
 	d        *def.Definition
 	operands []num.Array
+	mathematics
 	Options
 
 	// keep, if not nil, takes the terms and the exact sum of element i of a definition that is
@@ -118,42 +120,22 @@ func (k *call) ended() error {
 // them: only the format and size of a pure output matter. Inputs must not change while the result
 // is in use.
 func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error) {
-	if len(operands) != len(d.Operands) {
-		return nil, fmt.Errorf("%s: got %d operands, want %d", d.Name, len(operands), len(d.Operands))
-	}
-	if len(o.Params) != len(d.Params) {
-		return nil, fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
+	k, err := newCall(d, operands, o)
+	if err != nil {
+		return nil, err
 	}
 	if o.Order != nil {
 		if err := o.Order.Check(); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 	}
-	if d.Product() != nil {
-		if err := o.Model.Takes(operands[0].DType); err != nil {
-			return nil, fmt.Errorf("%s: %w", d.Name, err)
-		}
-	}
-	k := &call{d: d, operands: operands, Options: o}
 	r := &Result{call: k, sets: make([][]set, len(d.Operands))}
-	var err error
 	for i, operand := range d.Operands {
 		if operand.IsOut && operand.IsInt() && !d.Ring().IsExact() {
 			r.sets[i] = make([]set, operands[i].Rows*operands[i].Cols)
 		}
 	}
-	switch {
-	case d.Expression() == nil:
-		r.enclosures = room[ball.Ball](k)
-		err = k.encloseSums(r.enclosures[2])
-	case o.Mode == Rounded && o.IsIEEE:
-		r.intervals = room[ball.Interval](k)
-		err = sweep(k, ball.Interval{}, nil, put(k, r.intervals), put(k, r.sets))
-	default:
-		r.enclosures = room[ball.Ball](k)
-		err = sweep(k, ball.Ball{}, nil, put(k, r.enclosures), put(k, r.sets))
-	}
-	if err != nil {
+	if err := k.enclose(k, r); err != nil {
 		return nil, err
 	}
 	return r, nil

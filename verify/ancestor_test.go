@@ -89,6 +89,7 @@ func step(t *testing.T, mode adamw.Mode, l *engine.Lowering) *evidence.Report {
 // AdamW's report compares what the kernel gave with the reference, never with itself: one
 // bit of any output is found, and every output counts.
 func TestAncestor01_AdamWIsComparedWithTheReference(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		mode    adamw.Mode
 		outputs []string
@@ -116,6 +117,7 @@ func TestAncestor01_AdamWIsComparedWithTheReference(t *testing.T) {
 // Every way to run AdamW has the same judge: steps of a whole model are reported tensor
 // by tensor, none left out.
 func TestAncestor02_EveryWayToRunAdamWIsChecked(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	sizes := []int{5, 64, 130}
 	run := func(l *engine.Lowering) *CallReport {
@@ -167,6 +169,7 @@ func TestAncestor02_EveryWayToRunAdamWIsChecked(t *testing.T) {
 // A gradient of zeros for a softmax over 32,768 columns is within 1e-2 of the right one,
 // and rejected.
 func TestAncestor06_ZeroSoftmaxGradientIsRejected(t *testing.T) {
+	t.Parallel()
 	const columns, tolerance = 32768, 1e-2
 	zeros := changed(func(d *def.Definition, operands []num.Array) {
 		a := operands[d.Operand("dx")]

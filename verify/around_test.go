@@ -57,6 +57,7 @@ func timesZero(d *def.Definition, l *engine.Launch) error {
 // TestGuardsOfNaN checks that reading beyond an operand is found even if what is read is multiplied
 // by zero: in half of the cases it is NaN.
 func TestGuardsOfNaN(t *testing.T) {
+	t.Parallel()
 	for _, dtype := range testlevel.Pick([]num.DType{num.F16}, []num.DType{num.F16, num.BF16, num.F32}) {
 		x := target(gemm.ForwardDefinition, dtype, bitwise(timesZero))
 		for _, guards := range []string{"byte", "number", "hidden"} {
@@ -72,6 +73,7 @@ func TestGuardsOfNaN(t *testing.T) {
 
 // TestShrunkGuards checks that a fault that does not depend on guards is reported without them.
 func TestShrunkGuards(t *testing.T) {
+	t.Parallel()
 	wrong := bitwise(damaged(func(_ *engine.Launch, out []num.Array) { out[1].SetBits(0, 0, out[1].Bits(0, 0)^1) }))
 	r := run(t, target(softmax.ForwardDefinition, num.F16, wrong), verify.Options{Seed: 1}).Report
 	if r.Failure == nil || r.Failure.Case != "ones/R=1,C=1" {
@@ -82,6 +84,7 @@ func TestShrunkGuards(t *testing.T) {
 // TestOneIndexTooMany checks a kernel that scatters one row more than there are indices. If the
 // guards were not valid indices, the row would be skipped and the fault hidden.
 func TestOneIndexTooMany(t *testing.T) {
+	t.Parallel()
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		out := answer(d, l)
 		memory := l.Buffers[0].(device.HostBuffer).Memory()
@@ -104,6 +107,7 @@ func TestOneIndexTooMany(t *testing.T) {
 // TestVerifierIsNotRecognised checks kernels that are right only if they see marks of a
 // verification: guards around an operand, the guard byte in them, poison in an output.
 func TestVerifierIsNotRecognised(t *testing.T) {
+	t.Parallel()
 	before := func(l *engine.Launch) []byte { // the memory before the output
 		memory := l.Buffers[1].(device.HostBuffer).Memory()
 		whole := lower.Operand{Array: num.Array{Data: memory}}

@@ -35,6 +35,7 @@ func batchMutant(operand int, happens func(l *engine.Launch, row int) bool) *eng
 // TestBatchInvarianceBites plants kernels whose rows depend on the batch. Each is right on
 // the batch of the case itself: only the check of batches runs the others.
 func TestBatchInvarianceBites(t *testing.T) {
+	t.Parallel()
 	const rows = 33
 	count := func(l *engine.Launch) int { return l.Operands[len(l.Operands)-1].Rows }
 	isNaN := func(l *engine.Launch, row int) bool {
@@ -84,6 +85,7 @@ func TestBatchInvarianceBites(t *testing.T) {
 // TestBatchInvarianceOfSome checks that exempt outputs are not compared, and that outputs that
 // depend on their place are compared at the same place.
 func TestBatchInvarianceOfSome(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		d     *def.Definition
 		dtype num.DType

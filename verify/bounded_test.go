@@ -153,6 +153,7 @@ func cutOff16(terms []float32) float32 {
 // TestStatisticsBite checks that each of three statistical tests rejects a kernel that no other
 // tier rejects.
 func TestStatisticsBite(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		what  string
 		order def.Order
@@ -238,6 +239,7 @@ func TestNoFalseAlarms(t *testing.T) {
 // TestAlikeErrors checks that outputs that take only few values are not rejected for a bias: a
 // function of 16-bit inputs has few results, whose errors do not average out.
 func TestAlikeErrors(t *testing.T) {
+	t.Parallel()
 	free := *engine.Lowerings(cpu.Backend, gelu.ForwardDefinition)[0]
 	free.Promise.Name = promise.Stable
 	for _, dtype := range []num.DType{num.F16, num.BF16} {
@@ -256,6 +258,7 @@ func TestAlikeErrors(t *testing.T) {
 // TestReplayIsNoStricter checks that a case that passes in a verification passes when it is run by
 // its name.
 func TestReplayIsNoStricter(t *testing.T) {
+	t.Parallel()
 	x := brief(target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16)))))
 	for _, c := range verify.CasesOf(x, verify.Smoke) {
 		name := verify.CaseName(x, c)
@@ -270,6 +273,7 @@ func TestReplayIsNoStricter(t *testing.T) {
 
 // TestGatherBounded checks that copies must be exact under every promise.
 func TestGatherBounded(t *testing.T) {
+	t.Parallel()
 	n := 0
 	l := bounded(def.Order{}, changing(&n, otherNaN(num.F16)))
 	expectRejected(t, target(embedding.ForwardDefinition, num.F16, l), "special/Q=70,V=9,D=13", "differs", evidence.Set)
@@ -280,6 +284,7 @@ func TestGatherBounded(t *testing.T) {
 
 // TestTiersOfBounded checks the tiers of a kernel that promises no bits.
 func TestTiersOfBounded(t *testing.T) {
+	t.Parallel()
 	r := run(t, brief(target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16))))), verify.Options{Seed: 1}).Report
 	var asked []evidence.TierName
 	for _, tier := range r.Tiers {

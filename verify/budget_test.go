@@ -142,6 +142,7 @@ func TestWorkBudget(t *testing.T) {
 // TestWorkBudgets checks that targets share work evenly, that none gets more than it needs, and
 // that together they get all of it.
 func TestWorkBudgets(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		total       float64
 		works, want []float64

@@ -50,6 +50,7 @@ func expectOnly(t *testing.T, x *verify.Target, shape string, tier evidence.Tier
 
 // TestSharedInputs checks kernels that assume that inputs do not share memory.
 func TestSharedInputs(t *testing.T) {
+	t.Parallel()
 	first := func(l *engine.Launch, i int) uint64 { return l.Operands[i].Address() }
 	isOne := func(l *engine.Launch) bool { return first(l, 0) == first(l, 1) }
 	overlap := func(l *engine.Launch) bool {
@@ -76,6 +77,7 @@ func TestSharedInputs(t *testing.T) {
 // TestCacheByAddress checks a kernel that returns an earlier result if the addresses, sizes and
 // first elements of its inputs are the same, for several numbers of elements.
 func TestCacheByAddress(t *testing.T) {
+	t.Parallel()
 	for _, known := range []int{1, 16} {
 		l := bitwise(nil)
 		l.Compile = func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
@@ -110,6 +112,7 @@ func TestCacheByAddress(t *testing.T) {
 // TestCacheWithoutParameters checks a kernel that returns an earlier result if all inputs are the
 // same, whatever the parameters are.
 func TestCacheWithoutParameters(t *testing.T) {
+	t.Parallel()
 	l := bitwise(nil)
 	l.Compile = func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 		var mu sync.Mutex
@@ -139,6 +142,7 @@ func TestCacheWithoutParameters(t *testing.T) {
 
 // TestInputAsScratch checks a kernel that scales its input in place, computes, and scales it back.
 func TestInputAsScratch(t *testing.T) {
+	t.Parallel()
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		x := l.Operands[0].Array
 		was := slices.Clone(x.Data)
@@ -205,6 +209,7 @@ func TestScratchAmongCallers(t *testing.T) {
 
 // TestCancelledLaunch checks kernels that misbehave when the context ends.
 func TestCancelledLaunch(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		what, text string
 		tier       evidence.TierName

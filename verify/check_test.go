@@ -63,6 +63,7 @@ var lanes16 = def.Order{Kind: def.Lanes, Width: 16}
 func abs(x float32) float32 { return max(x, -x) }
 
 func TestRelationsBite(t *testing.T) {
+	t.Parallel()
 	const shape = "M=5,K=37,N=7"
 	at := func(l *engine.Launch, operand, r, c int) float32 { return l.Arrays()[operand].At(r, c) }
 	rows := func(l *engine.Launch) int { return l.Operands[2].Rows }
@@ -155,6 +156,7 @@ func TestInvarianceBites(t *testing.T) {
 // TestRepeatFindsTheEleventhCall checks a kernel that is right ten times. Its counter belongs to
 // the compiled kernel.
 func TestRepeatFindsTheEleventhCall(t *testing.T) {
+	t.Parallel()
 	l := bounded(def.Order{}, nil)
 	l.Promise.FunctionULP = 1
 	l.Compile = func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
@@ -195,6 +197,7 @@ func TestConcurrentLaunches(t *testing.T) {
 
 // TestChecksOfBits lists the checks of kernels that promise bits.
 func TestChecksOfBits(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		d    *def.Definition
 		want string
@@ -216,6 +219,7 @@ func TestChecksOfBits(t *testing.T) {
 
 // TestCheckSeesStructure checks that writes outside of the outputs are found in further runs, too.
 func TestCheckSeesStructure(t *testing.T) {
+	t.Parallel()
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		store(d, l, answer(d, l), nil)
 		if l.Operands[0].Rows == 1 {

@@ -99,6 +99,7 @@ func expectReports(t *testing.T, what string, r *verify.CallReport, want evidenc
 // TestCheckedCalls makes a checked call of every definition: in every format, with contiguous and
 // strided rows, and in place.
 func TestCheckedCalls(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
@@ -150,6 +151,7 @@ func TestCheckedCalls(t *testing.T) {
 
 // TestCheckedOperations runs all operations as users call them. One may run several kernels.
 func TestCheckedOperations(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	square := operand(t, q, &softmax.ForwardDefinition.Operands[0], num.F32, sizesOf, 0)
 	other := operand(t, q, &softmax.ForwardDefinition.Operands[0], num.F32, sizesOf, 0)
@@ -197,6 +199,7 @@ func TestCheckedOperations(t *testing.T) {
 // TestCheckedSkippedIndices checks that a skipped index out of range gives zeros, and that these are
 // accepted.
 func TestCheckedSkippedIndices(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	index := must(t)(tensor.FromInt32(q.Device(), []int32{0, -1, 3, 1, 0}, 5))
 	weight := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3, 4, 5, 6}, 3, 2))
@@ -220,6 +223,7 @@ var rmsnorm = def.Must(def.Rowwise("rmsnorm", func(b *def.Builder) {
 }))
 
 func TestCheckedDefinitionOfAUser(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	x := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{3, -4, 0, 0, 1, 1, 1, 1}, 2, 4))
 	gamma := must(t)(tensor.FromFloat32(q.Device(), num.F32, []float32{1, 1, 1, 2}, 4))
@@ -245,6 +249,7 @@ func TestCheckedDefinitionOfAUser(t *testing.T) {
 // TestCheckedRejects checks a lowering that is wrong at one place, which its self-tests do not
 // reach.
 func TestCheckedRejects(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	x := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{3, -4, 0, 0, 1, 1, 1, 1}, 2, 4))
 	y := must(t)(tensor.New(q.Device(), num.F16, 2, 4))
@@ -304,6 +309,7 @@ func TestCheckedBounded(t *testing.T) {
 // TestCheckedCallFails checks that a failing call returns its error, and that the report then has
 // no decision.
 func TestCheckedCallFails(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	x := must(t)(tensor.New(q.Device(), num.F16, 2, 4))
 	broken := errors.New("no luck today")
@@ -332,6 +338,7 @@ func TestCheckedCallFails(t *testing.T) {
 
 // TestVerdictOfSeveral checks that the verdict of several reports is the worst.
 func TestVerdictOfSeveral(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	x := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3}, 1, 3))
 	y := must(t)(tensor.New(q.Device(), num.F16, 1, 3))
@@ -356,6 +363,7 @@ func TestVerdictOfSeveral(t *testing.T) {
 // TestCheckedTogether checks that two observers can observe one call, and that concurrent calls do
 // not mix their data.
 func TestCheckedTogether(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	shared, own := &verify.CallReport{Tool: "test", Version: "0"}, make([]verify.CallReport, 8)
 	var group sync.WaitGroup
@@ -389,6 +397,7 @@ func TestCheckedTogether(t *testing.T) {
 
 // TestCheckedLeavesResults checks that a checked call computes the same as any other.
 func TestCheckedLeavesResults(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	d := layernorm.ForwardDefinition
 	args := engine.Args{}

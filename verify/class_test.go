@@ -27,6 +27,7 @@ import (
 // TestSpecialValuesInOtherForms runs kernels on inputs with infinities and NaN: honest ones in
 // other forms than the definition's, and ones that lose or make a special value.
 func TestSpecialValuesInOtherForms(t *testing.T) {
+	t.Parallel()
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	exp := func(x float32) float32 { return float32(math.Exp(float64(x))) }
 	forward := func(edit func(x, y []float32)) engine.KernelFunc {
@@ -289,6 +290,7 @@ func TestSpecialValuesInOtherForms(t *testing.T) {
 // TestMomentFromTheNearerEnd runs AdamW with an m that moves from the nearer of m and grad. That
 // is NaN for an infinite gradient where beta1 is at most 1/2, and only there.
 func TestMomentFromTheNearerEnd(t *testing.T) {
+	t.Parallel()
 	o := adamw.Operations[0]
 	step := func(isFar func(rest float32) bool) engine.KernelFunc {
 		return byRow(func(l *engine.Launch, r int) {

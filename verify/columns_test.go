@@ -135,6 +135,7 @@ func scan(x []float32, from, to int, isBetter func(v, m float32) bool, lanes ...
 // TestColumnMutants checks that verification rejects every mutant, under either promise, and accepts
 // the kernel without mistakes.
 func TestColumnMutants(t *testing.T) {
+	t.Parallel()
 	for _, contract := range []func(kernelFunc) *engine.Lowering{bitwise, func(k kernelFunc) *engine.Lowering { return bounded(def.Order{}, k) }} {
 		right := &verify.Target{Definition: argmax, DType: num.F32, Lowering: contract(column(func(x []float32) int { return scan(x, 0, len(x), isBetter) }))}
 		if r := run(t, right, verify.Options{Seed: 1, Level: verify.Smoke}).Report; r.Verdict != evidence.Accepted {
@@ -155,6 +156,7 @@ func TestColumnMutants(t *testing.T) {
 
 // TestIntReports checks what reports say about int32 outputs.
 func TestIntReports(t *testing.T) {
+	t.Parallel()
 	for _, l := range engine.Lowerings(cpu.Backend, argmax) {
 		for _, d := range []*def.Definition{argmax, scores} {
 			r := run(t, &verify.Target{Definition: d, DType: num.BF16, Lowering: l}, verify.Options{Seed: 1, Level: verify.Smoke}).Report
@@ -178,6 +180,7 @@ func TestIntReports(t *testing.T) {
 // TestBoundedColumns checks that a kernel that rounds differently may return any column whose
 // enclosure overlaps, and no other.
 func TestBoundedColumns(t *testing.T) {
+	t.Parallel()
 	smallest := func(of func(x, bias float32) float64, isSecond bool) kernelFunc {
 		return damaged(func(l *engine.Launch, out []num.Array) {
 			for r := range out[0].Rows {
@@ -225,6 +228,7 @@ func TestBoundedColumns(t *testing.T) {
 
 // TestCheckedColumns checks a call on a caller's own data.
 func TestCheckedColumns(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	x := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{3, -4, 7, 7, 1, 1, 1, 1}, 2, 4))
 	report := &verify.CallReport{Tool: "test", Version: "0"}
@@ -243,6 +247,7 @@ func TestCheckedColumns(t *testing.T) {
 
 // TestNoInputs verifies a definition that reads nothing.
 func TestNoInputs(t *testing.T) {
+	t.Parallel()
 	ramp := def.Must(def.Rowwise("ramp", func(b *def.Builder) {
 		b.Out("y", b.ColFloat().Mul(b.Param("step")))
 		b.Out("i", b.Col())

@@ -172,6 +172,7 @@ func TestCPUIsInterpreted(t *testing.T) {
 
 // TestPicked checks that the answer for some lines of the inputs is those lines of the answer.
 func TestPicked(t *testing.T) {
+	t.Parallel()
 	for _, k := range judgedKinds {
 		letter := verify.Divisible(k.d)
 		if letter == "" {
@@ -217,6 +218,7 @@ func TestPicked(t *testing.T) {
 // TestDrawn checks that at least one index in 16 is drawn, each once, and that keys draw different
 // ones.
 func TestDrawn(t *testing.T) {
+	t.Parallel()
 	seen := map[int]bool{}
 	for n := 1; n <= 100; n++ {
 		for key := range uint64(40) {

@@ -13,6 +13,7 @@ import (
 
 // TestJudgesEnd checks that reference and truth stop when their context ends, for every definition.
 func TestJudgesEnd(t *testing.T) {
+	t.Parallel()
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	seen := map[string]bool{}

@@ -24,6 +24,7 @@ import (
 // TestDeclaredIsReadable checks that the declaration in a report parses, prints the same, and gives
 // the same errors of functions.
 func TestDeclaredIsReadable(t *testing.T) {
+	t.Parallel()
 	orders := []def.Order{{}, def.Sequential, {Kind: def.Lanes, Width: 16}, {Kind: def.Chunks, Width: 32}, {Kind: def.Pairwise}, {Kind: def.Height, Width: 40}}
 	for n, o := range all.Operations {
 		for _, d := range o.Definitions {

@@ -21,6 +21,7 @@ import (
 // TestShapesDependOnTheSeed checks that every level has shapes that another seed does not have, and
 // that a kernel that is right only on the shapes of one seed is rejected under another.
 func TestShapesDependOnTheSeed(t *testing.T) {
+	t.Parallel()
 	for level, least := range map[verify.Level]int{verify.Smoke: 6, verify.Quick: 80, verify.Full: 1200} {
 		x := target(softmax.ForwardDefinition, num.F16, bitwise(honest))
 		one, two := shapesOf(x, verify.Options{Level: level, Seed: 1}), shapesOf(x, verify.Options{Level: level, Seed: 2})
@@ -56,6 +57,7 @@ func TestShapesDependOnTheSeed(t *testing.T) {
 // TestOwnShapes checks that the user's shapes are run with every pattern and every check that takes
 // any shape, and that invalid shapes are refused.
 func TestOwnShapes(t *testing.T) {
+	t.Parallel()
 	x := target(layernorm.ForwardDefinition, num.BF16, bitwise(honest))
 	shape, err := verify.ParseShape("R=3,C=4321")
 	if err != nil || shape.String() != "C=4321,R=3" {
@@ -118,6 +120,7 @@ func TestOwnShapes(t *testing.T) {
 // TestFarOffsets checks kernels that compute offsets in too small integers, and so read another row
 // if rows are far apart.
 func TestFarOffsets(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		what  string
 		far   int
@@ -189,6 +192,7 @@ func shapesOf(x *verify.Target, o verify.Options) map[string]bool {
 // TestHardPatternOnALongAxis checks a kernel that loses subnormals after column 5000, which cases
 // with subnormals once did not reach.
 func TestHardPatternOnALongAxis(t *testing.T) {
+	t.Parallel()
 	k := bitwise(damaged(func(l *engine.Launch, out []num.Array) {
 		x := l.Operands[0].Array
 		tiny := float32(math.Ldexp(1, -14))

@@ -21,6 +21,7 @@ func (listed) OnDemand(*def.Definition) []*engine.Lowering    { return nil }
 // TestIsFallback checks that calls run the first of several lowerings with the same rules. Policies
 // choose lowerings with other rules, and one that the backend does not list must be named.
 func TestIsFallback(t *testing.T) {
+	t.Parallel()
 	best, twin, bounded := &engine.Lowering{Name: "best"}, &engine.Lowering{Name: "twin"}, &engine.Lowering{Name: "bounded", Promise: engine.Promise{Name: promise.Stable}}
 	b := listed{best, bounded, twin}
 	for l, want := range map[*engine.Lowering]bool{best: false, bounded: false, twin: true, {Name: "own"}: false} {

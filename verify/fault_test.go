@@ -30,6 +30,7 @@ func (panicking) Do(_, item int) {
 // TestKernelEndsInAnError checks that an error of the kernel ends the verification after a few
 // cases, without a decision and with the reason.
 func TestKernelEndsInAnError(t *testing.T) {
+	t.Parallel()
 	plain := func() *engine.Lowering { return bitwise(honest) }
 	for _, test := range []struct {
 		what, text string
@@ -86,6 +87,7 @@ func TestKernelEndsInAnError(t *testing.T) {
 
 // TestErrorInACheck checks a kernel whose first run is right and whose further runs fail.
 func TestErrorInACheck(t *testing.T) {
+	t.Parallel()
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		if l.Operands[0].Rows == 1 {
 			return errors.New("one row is too few")
@@ -101,6 +103,7 @@ func TestErrorInACheck(t *testing.T) {
 // TestRejectedDespiteErrors checks that a wrong case outweighs an earlier one that ended in an
 // error.
 func TestRejectedDespiteErrors(t *testing.T) {
+	t.Parallel()
 	var launches atomic.Int64
 	k := bitwise(damaged(func(l *engine.Launch, out []num.Array) {
 		if launches.Add(1) == 1 {
@@ -146,6 +149,7 @@ func TestHang(t *testing.T) {
 
 // TestTargetsThatAreNone checks that invalid targets are refused with an error.
 func TestTargetsThatAreNone(t *testing.T) {
+	t.Parallel()
 	nameless := bitwise(honest)
 	nameless.Name = ""
 	hollow := bitwise(honest)
@@ -185,6 +189,7 @@ func TestTargetsThatAreNone(t *testing.T) {
 }
 
 func TestLevelNames(t *testing.T) {
+	t.Parallel()
 	for l := verify.Smoke; l <= verify.Exhaustive; l++ {
 		if got, err := verify.ParseLevel(l.String()); err != nil || got != l {
 			t.Errorf("%s: got %v, %v", l, got, err)

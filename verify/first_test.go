@@ -15,6 +15,7 @@ import (
 // TestFirstFailure checks that a verification for one failure ends with it, and reports it as a
 // verification of all cases does.
 func TestFirstFailure(t *testing.T) {
+	t.Parallel()
 	lowering := bitwise(func(_ *def.Definition, l *engine.Launch) error { return nil }) // it writes nothing
 	run := func(isFirstEnough bool) *evidence.Report {
 		target := &verify.Target{Definition: softmax.ForwardDefinition, Lowering: lowering, DType: num.F16}

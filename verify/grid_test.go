@@ -28,6 +28,7 @@ import (
 // TestGridsInEveryOrder computes elements on a grid in other orders, with products fused and not,
 // for every case of a level in which only the answer is accepted.
 func TestGridsInEveryOrder(t *testing.T) {
+	t.Parallel()
 	level, formats := testlevel.Pick(verify.Smoke, verify.Smoke, verify.Quick), testlevel.Pick([]num.DType{num.F32}, []num.DType{num.F32}, []num.DType{num.F32, num.F16})
 	cases, onGrid, outputs := 0, 0, 0
 	for _, x := range gridTargets(formats) {
@@ -236,6 +237,7 @@ func pairs(a, b []float32) float32 {
 // TestGridsKnowTheirLimits runs honest kernels on cases that have left the grid: sums past
 // 2^24, and parameters that were varied.
 func TestGridsKnowTheirLimits(t *testing.T) {
+	t.Parallel()
 	squares := engine.KernelFunc(func(l *engine.Launch) error {
 		x, s := l.Operands[0].Array, float32(0)
 		for r := range x.Rows {
@@ -304,6 +306,7 @@ func TestGridsKnowTheirLimits(t *testing.T) {
 // TestGridsInOtherForms checks that elements that are on a grid in every form do not change when
 // factors are multiplied out or taken out of sums.
 func TestGridsInOtherForms(t *testing.T) {
+	t.Parallel()
 	d := layernorm.BackwardDefinition
 	for _, x := range gridTargets([]num.DType{num.F32}) {
 		if x.Definition != d {

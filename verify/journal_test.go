@@ -51,6 +51,7 @@ func counting(l *engine.Lowering, launches *int) *engine.Lowering {
 // TestResume checks that a resumed verification gives the same report as one that was not
 // interrupted.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	for name, x := range reported(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,6 +81,7 @@ func TestResume(t *testing.T) {
 // TestJournalIsUsed checks that known results are not computed again, unless something that they
 // depend on has changed.
 func TestJournalIsUsed(t *testing.T) {
+	t.Parallel()
 	launches := 0
 	x := target(softmax.ForwardDefinition, num.F16, counting(bitwise(honest), &launches))
 	path := filepath.Join(t.TempDir(), "journal")
@@ -152,6 +154,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 // TestDamagedJournal checks that a truncated last line is ignored and overwritten, and that a
 // damaged line is an error.
 func TestDamagedJournal(t *testing.T) {
+	t.Parallel()
 	launches := 0
 	x := target(softmax.ForwardDefinition, num.F16, counting(bitwise(honest), &launches))
 	path := filepath.Join(t.TempDir(), "journal")
@@ -220,6 +223,7 @@ func TestDamagedJournal(t *testing.T) {
 
 // TestNoJournal checks that a nil journal works and records nothing.
 func TestNoJournal(t *testing.T) {
+	t.Parallel()
 	var j *verify.Journal
 	if err := j.Close(); err != nil {
 		t.Error(err)
@@ -230,6 +234,7 @@ func TestNoJournal(t *testing.T) {
 // TestClosedJournal checks that Close returns an error of writing, and that the verification
 // continues after it.
 func TestClosedJournal(t *testing.T) {
+	t.Parallel()
 	j := openJournal(t, filepath.Join(t.TempDir(), "journal"), false)
 	closeJournal(t, j)
 	r := run(t, target(softmax.ForwardDefinition, num.F16, bitwise(honest)), verify.Options{Case: "normal/R=2,C=3", Journal: j}).Report

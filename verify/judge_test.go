@@ -94,6 +94,7 @@ func otherNaN(d num.DType) func(uint32) uint32 {
 }
 
 func TestNaNIsOneValue(t *testing.T) {
+	t.Parallel()
 	n := 0
 	x := target(softmax.ForwardDefinition, num.BF16, bitwise(changing(&n, otherNaN(num.BF16))))
 	expectAccepted(t, x, "special/R=5,C=33")
@@ -109,6 +110,7 @@ func TestNaNIsOneValue(t *testing.T) {
 }
 
 func TestZerosDiffer(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		d     *def.Definition
 		name  string
@@ -157,6 +159,7 @@ func moved(o def.Order, isUpper bool, steps int64) *engine.Lowering {
 // TestSetHasEnds takes the least and the greatest admissible value, and what lies
 // just beyond them.
 func TestSetHasEnds(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		d     *def.Definition
 		dtype num.DType
@@ -186,6 +189,7 @@ func TestSetHasEnds(t *testing.T) {
 // TestClasses checks that outputs of bounded kernels that depend on NaN or infinite inputs are
 // compared by their class.
 func TestClasses(t *testing.T) {
+	t.Parallel()
 	const d = num.F32
 	nan, inf, minusInf, some := uint32(0x7fc00000), uint32(0x7f800000), uint32(0xff800000), math.Float32bits(12345)
 	isFinite := func(bits uint32) bool { return bits&inf != inf }
@@ -238,6 +242,7 @@ func TestClasses(t *testing.T) {
 // TestUnspecified checks that outputs of bounded kernels whose sums may overflow are not judged, and
 // that the tier's count says so.
 func TestUnspecified(t *testing.T) {
+	t.Parallel()
 	isOpen := func(a []num.Array) bool { return max(a[0].At(0, 0), -a[0].At(0, 0)) > 0x1p90 }
 	fault := damaged(func(_ *engine.Launch, out []num.Array) {
 		if isOpen(out) {
@@ -261,6 +266,7 @@ func TestUnspecified(t *testing.T) {
 // TestGridHasOneAnswer checks that an error that admissible sets hide is found where every order
 // gives the same result.
 func TestGridHasOneAnswer(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		d          *def.Definition
 		dtype      num.DType
@@ -295,6 +301,7 @@ func gridOf(t *testing.T, d *def.Definition) string {
 
 // TestFigures compares a report's figures with sets that are counted here.
 func TestFigures(t *testing.T) {
+	t.Parallel()
 	const name = "normal/M=3,K=200,N=4"
 	order := def.Order{}
 	var sizes []int64
@@ -343,6 +350,7 @@ func TestFigures(t *testing.T) {
 
 // TestErrorFigures moves one output of a product of ones by hand: 2 + 3 ulp.
 func TestErrorFigures(t *testing.T) {
+	t.Parallel()
 	l := bounded(def.Order{}, damaged(func(_ *engine.Launch, out []num.Array) { out[2].SetBits(0, 1, out[2].Bits(0, 1)+3) }))
 	r := run(t, target(gemm.ForwardDefinition, num.F16, l), verify.Options{Case: "ones/M=1,K=2,N=4"}).Report
 	if r.WorstErrorULP == nil {
@@ -360,6 +368,7 @@ func TestErrorFigures(t *testing.T) {
 // TestNothingButOverflow checks that a report is written even if all outputs are infinite where the
 // truth is finite, so that none has an error in ulps.
 func TestNothingButOverflow(t *testing.T) {
+	t.Parallel()
 	r := expectAccepted(t, target(gemm.ForwardDefinition, num.F16, bitwise(honest)), "large/M=2,K=1,N=3")
 	if r.TruthElements == 0 || r.ErrorUndefined != r.TruthElements || r.WorstErrorULP != nil {
 		t.Errorf("%d of %d errors undefined, worst %v; want all of some, and no worst", r.ErrorUndefined, r.TruthElements, r.WorstErrorULP)

@@ -17,6 +17,7 @@ import (
 
 // TestMaps checks that a map shows the wrong elements of the case that is run.
 func TestMaps(t *testing.T) {
+	t.Parallel()
 	last := flipWhere(func(_ *engine.Launch, _, c int) bool { return c >= 128 })
 	f := run(t, target(softmax.ForwardDefinition, num.F16, last), verify.Options{Seed: 1, Case: "normal/R=3,C=130"}).Report.Failure
 	if f == nil || len(f.Maps) != 1 {
@@ -33,6 +34,7 @@ func TestMaps(t *testing.T) {
 
 // TestMapsOfShrunkCases checks that there are maps of the original and of the smallest case.
 func TestMapsOfShrunkCases(t *testing.T) {
+	t.Parallel()
 	late := flipWhere(func(l *engine.Launch, _, c int) bool { return c >= l.Operands[0].Cols-3 && c > 16 })
 	f := run(t, target(softmax.ForwardDefinition, num.F16, late), verify.Options{Seed: 1}).Report.Failure
 	if f == nil || len(f.Maps) != 2 || f.Maps[0].Case != f.OriginalCase || f.Maps[1].Case != f.Case {
@@ -45,6 +47,7 @@ func TestMapsOfShrunkCases(t *testing.T) {
 
 // TestHistogram checks that every judged output is counted once, by its distance in ulps.
 func TestHistogram(t *testing.T) {
+	t.Parallel()
 	l := bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
 		y := out[1]
 		y.SetBits(0, 0, y.Bits(0, 0)+1)
@@ -62,6 +65,7 @@ func TestHistogram(t *testing.T) {
 // TestHistogramOfErrors checks that errors against the truth are counted where accuracy is measured,
 // with those of the definition's own kernel beside those of a kernel that promises no bits.
 func TestHistogramOfErrors(t *testing.T) {
+	t.Parallel()
 	for _, p := range []promise.Name{promise.Bits, promise.Stable} {
 		l := bitwise(honest)
 		l.Promise.Name = p

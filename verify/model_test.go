@@ -141,6 +141,7 @@ func operationOf(d *def.Definition) *op.Operation {
 // TestPolicySameAsksForTheModel checks that policy same takes such a lowering where its model is
 // fma, and refuses it elsewhere.
 func TestPolicySameAsksForTheModel(t *testing.T) {
+	t.Parallel()
 	q := cpu.Queue()
 	for length, want := range map[int]string{64: "", 300: "test.split follows model panels(fma,4), want model fma"} {
 		a, err := tensor.New(q.Device(), num.F32, 3, length)

@@ -14,6 +14,7 @@ import (
 
 // TestOwnFormIsStable checks that a kernel with the reference's bits is honest under promise stable.
 func TestOwnFormIsStable(t *testing.T) {
+	t.Parallel()
 	seen := map[string]bool{}
 	for _, x := range cpuTargets() {
 		isOne := x.Definition == adamw.InPlaceDefinition && x.DType == num.F32 // whose weights may cancel

@@ -60,6 +60,7 @@ var (
 
 // TestProbe probes devices that follow the declared model, another model, or none.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	dev, err := cpu.Open("cpu")
 	if err != nil {
 		t.Fatal(err)
@@ -153,6 +154,7 @@ func TestProbe(t *testing.T) {
 
 // TestProbeIsDeterministic checks that two runs on several processors have the same counts.
 func TestProbeIsDeterministic(t *testing.T) {
+	t.Parallel()
 	dev, err := cpu.Open("cpu")
 	if err != nil {
 		t.Fatal(err)
@@ -183,6 +185,7 @@ func TestProbeIsDeterministic(t *testing.T) {
 // TestProbeEmulatedFP8 checks that the code that a compiler emits for an instruction that Hopper
 // lacks is distinguished from every model of a tensor core.
 func TestProbeEmulatedFP8(t *testing.T) {
+	t.Parallel()
 	dev, err := cpu.Open("cpu")
 	if err != nil {
 		t.Fatal(err)

@@ -60,6 +60,7 @@ func raises(*def.Definition) error { return &engine.RaisedError{Cause: errBad} }
 // TestRefusedIndices checks that a kernel may refuse, with any error, a call that has an index
 // out of range, and no other call.
 func TestRefusedIndices(t *testing.T) {
+	t.Parallel()
 	isLarge := func(index int32, bound int) bool { return isOutside(index, bound) || index > 6 }
 	for _, c := range []struct {
 		what    string
@@ -88,6 +89,7 @@ func TestRefusedIndices(t *testing.T) {
 // TestRefusedCaseIsJudged checks that a case whose call is refused is run again with indices in
 // range, under a name by which it can be replayed.
 func TestRefusedCaseIsJudged(t *testing.T) {
+	t.Parallel()
 	good := refusing(isOutside, saysIndex)
 	isWrong := func(l *engine.Launch) bool { return l.Arrays()[0].Rows == 70 }
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
@@ -129,6 +131,7 @@ func TestRefusedCaseIsJudged(t *testing.T) {
 // TestReturnedFormats checks kernels that choose the format of the outputs that they return: a
 // kernel is judged in the format it returns, which must be one that the definition allows.
 func TestReturnedFormats(t *testing.T) {
+	t.Parallel()
 	returns := func(output string, format num.DType) *engine.Lowering {
 		return bitwise(func(d *def.Definition, l *engine.Launch) error {
 			for i := range d.Operands {

@@ -1,7 +1,10 @@
 package verify_test
 
 import (
+	"archive/zip"
+	"encoding/json"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -86,8 +89,17 @@ func TestReplayListed(t *testing.T) {
 // committed reports of an H200, of which the second has changed since.
 func TestFormerPatterns(t *testing.T) {
 	t.Parallel()
-	report, err := evidence.Read("../docs/evidence/h200/gemm.forward_cuda.fma_f32.json.gz")
+	archive, err := zip.OpenReader("../docs/evidence/h200.zip")
 	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	data, err := fs.ReadFile(archive, "gemm.forward_cuda.fma_f32.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := new(evidence.Report)
+	if err := json.Unmarshal(data, report); err != nil {
 		t.Fatal(err)
 	}
 	targets := verify.Targets(gemm.Operations, cpu.Backend)

@@ -13,6 +13,7 @@ import (
 // TestRepeatFindsTrustInOutputs checks kernels that write nothing if the output seems to be right
 // already.
 func TestRepeatFindsTrustInOutputs(t *testing.T) {
+	t.Parallel()
 	for want, looked := range map[string]func(a num.Array) int{
 		"the first row is right already":                   func(a num.Array) int { return a.Cols },
 		"everything but the last element is right already": func(a num.Array) int { return a.Rows*a.Cols - 1 },

@@ -23,6 +23,7 @@ import (
 // TestStableScalesWithoutFunctions checks that stable kernels are run on scaled inputs only if no
 // function, root or quotient may have another error at the scaled argument.
 func TestStableScalesWithoutFunctions(t *testing.T) {
+	t.Parallel()
 	for d, want := range map[*def.Definition]bool{
 		gemm.ForwardDefinition: true, norm.SquareSumDefinition: true,
 		layernorm.ForwardDefinition: false, layernorm.BackwardDefinition: false, adamw.InPlaceDefinition: false, norm.ClipDefinition: false,
@@ -65,6 +66,7 @@ func quotients(share float64) kernelFunc {
 // source of errors, but not where a declared error widens the sets, since functions may prefer a
 // sign. Whether enough outputs are decided depends only on the operation's own kinds of data.
 func TestBiasCountsInNarrowSets(t *testing.T) {
+	t.Parallel()
 	stable := func(share float64, declares string) *verify.Result {
 		l := bounded(def.Order{}, quotients(share))
 		l.Promise.Name = promise.Stable
@@ -91,6 +93,7 @@ func TestBiasCountsInNarrowSets(t *testing.T) {
 // TestAllowanceIsNoBias checks that statistics leave out outputs that need an allowance, such as
 // those of the tanh form under profile torch.
 func TestAllowanceIsNoBias(t *testing.T) {
+	t.Parallel()
 	l := bounded(def.Order{}, tanhGELU)
 	l.Promise.Name, l.Promise.Declares.Profile = promise.Stable, "torch"
 	for _, dtype := range []num.DType{num.F16, num.BF16} {

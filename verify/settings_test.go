@@ -14,6 +14,7 @@ import (
 // TestParamsBelongTogether checks that a kernel that promises no bits is called with consistent
 // parameters.
 func TestParamsBelongTogether(t *testing.T) {
+	t.Parallel()
 	d := adamw.InPlaceDefinition
 	target := &verify.Target{Operation: adamw.Operations[0], Definition: d, Lowering: &engine.Lowering{Promise: engine.Promise{Name: promise.Stable}}, DType: num.F32}
 	distinct := map[float64]bool{}

@@ -13,7 +13,7 @@ import (
 // operation's own kinds of data or in all cases.
 //
 // Every carefully written kernel reaches one half, in whatever form it is written, and no kernel
-// does whose errors are as large as those of a narrower format (docs/verification.md has the
+// does whose errors are as large as those of a narrower format (docs/promises.md has the
 // figures).
 const (
 	mostValues     = 16

@@ -34,6 +34,7 @@ func flipWhere(is func(l *engine.Launch, r, c int) bool) *engine.Lowering {
 
 // TestShrink checks the smallest case that is found for each of several faults.
 func TestShrink(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		what string
 		d    *def.Definition
@@ -100,6 +101,7 @@ func TestShrink(t *testing.T) {
 // TestShrinkKeepsPlaces checks that a fault that depends only on values is reduced to one element, at
 // the place with these values.
 func TestShrinkKeepsPlaces(t *testing.T) {
+	t.Parallel()
 	var chosen float32 // an element of the last rows of a large case, as no other is
 	l := bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
 		if rows := out[0].Rows; rows > 250 && chosen == 0 {
@@ -168,6 +170,7 @@ func TestStateful(t *testing.T) {
 // TestReplay checks that a failure has a replay command only if the command line can name the
 // target.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	wrong := flipWhere(func(*engine.Launch, int, int) bool { return true })
 	own := target(softmax.ForwardDefinition, num.F16, wrong)
 	if r := run(t, own, verify.Options{Seed: 1}); r.Report.Verdict != evidence.Rejected || r.Report.Failure.Replay != "" || r.Replay != "" {
@@ -183,6 +186,7 @@ func TestReplay(t *testing.T) {
 // TestFailureShowsItsRow checks that a failure shows the inputs, the result and the answer around
 // the wrong element.
 func TestFailureShowsItsRow(t *testing.T) {
+	t.Parallel()
 	last := target(softmax.ForwardDefinition, num.F32, flipWhere(func(_ *engine.Launch, r, c int) bool { return r == 1 && c == 20 }))
 	f := run(t, last, verify.Options{Seed: 1, Case: "ones/R=2,C=30"}).Report.Failure
 	if f == nil || len(f.Row) != 3 {
@@ -203,6 +207,7 @@ func TestFailureShowsItsRow(t *testing.T) {
 // TestNotes checks that a failure says whether all mismatches are departures from clauses, and
 // whether two runs of the kernel were compared.
 func TestNotes(t *testing.T) {
+	t.Parallel()
 	zero := func(is func(x float32) bool) *engine.Lowering { // where the answer is so
 		return bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
 			for r := range out[1].Rows {

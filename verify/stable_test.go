@@ -152,6 +152,7 @@ func short(bits int, order def.Order) func([]float32) float32 {
 // TestHeightsAreInferred checks that the height in a report is the least with which the outputs are
 // admissible.
 func TestHeightsAreInferred(t *testing.T) {
+	t.Parallel()
 	const name = "normal/R=3,C=100"
 	for _, height := range []int{7, 20} {
 		want := 0
@@ -186,6 +187,7 @@ func TestHeightsAreInferred(t *testing.T) {
 // TestSpreadBites checks sums that are a few bits short, or truncated. They are in their sets at the
 // height that they need, and are rejected because too many need it.
 func TestSpreadBites(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		what string
 		d    *def.Definition
@@ -210,6 +212,7 @@ func TestSpreadBites(t *testing.T) {
 // TestTooWideIsUndecided checks that a kernel is not accepted under a declaration that decides
 // nothing.
 func TestTooWideIsUndecided(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		promise promise.Name
 		change  func(l *engine.Lowering)
@@ -236,6 +239,7 @@ func TestTooWideIsUndecided(t *testing.T) {
 // TestHonestIsNotAccurate checks that a kernel that declares the large errors of its functions is
 // honest, and that the report says that it is not accurate, beside the definition's own figures.
 func TestHonestIsNotAccurate(t *testing.T) {
+	t.Parallel()
 	coarse := func(_ *def.Definition, l *engine.Launch) error {
 		x, y := l.Arrays()[0], l.Arrays()[1]
 		for r := range x.Rows {
@@ -286,6 +290,7 @@ func rowOff(row int, steps int64) kernelFunc {
 // TestWaivers checks that a wrong element that a clause covers is a departure from the clause, which
 // can be waived, and that any other wrong element is an error of arithmetic, which cannot.
 func TestWaivers(t *testing.T) {
+	t.Parallel()
 	const name, clause = "normal/R=3,C=40", "softmax.forward.C2"
 	for _, l := range []*engine.Lowering{bitwise(rowOff(1, 900)), stable(rowOff(1, 900))} {
 		x := func(l *engine.Lowering) *verify.Target {
@@ -326,6 +331,7 @@ func TestWaivers(t *testing.T) {
 // TestAllowanceOfAProfile checks that a profile's known errors widen the sets, and that the report
 // says how many outputs needed them.
 func TestAllowanceOfAProfile(t *testing.T) {
+	t.Parallel()
 	const name = "normal/R=3,C=40"
 	l := stable(rowOff(1, 900))
 	x := withOperation(target(softmax.ForwardDefinition, num.F32, l), func(o *op.Operation) {
@@ -349,6 +355,7 @@ func TestAllowanceOfAProfile(t *testing.T) {
 // TestRangesCut checks that an output outside of the range of its clause is wrong, even if it is
 // within the rounding errors.
 func TestRangesCut(t *testing.T) {
+	t.Parallel()
 	x := target(softmax.ForwardDefinition, num.F32, stable(func(d *def.Definition, l *engine.Launch) error {
 		out := answer(d, l)
 		for r := range out[1].Rows {
@@ -401,6 +408,7 @@ func TestOmittedOutputs(t *testing.T) {
 
 // TestDeclarationsThatMakeNoSense checks that such declarations are refused before anything runs.
 func TestDeclarationsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
 	for want, change := range map[string]func(l *engine.Lowering){
 		"formula \"sideways\"": func(l *engine.Lowering) { l.Promise.Declares.Formula = "sideways" },
 		"profile \"mine\"":     func(l *engine.Lowering) { l.Promise.Declares.Profile = "mine" },
@@ -417,6 +425,7 @@ func TestDeclarationsThatMakeNoSense(t *testing.T) {
 // TestReplayNamesTheTerms checks that a replay command has the promise, the declaration and the
 // waived clauses.
 func TestReplayNamesTheTerms(t *testing.T) {
+	t.Parallel()
 	l := stable(rowOff(1, 90000))
 	l.Promise.Name, l.Promise.Declares.Functions, l.Promise.Order = promise.Stable, map[string]promise.Error{"exp": {ULPs: 3}}, def.Sequential
 	r := run(t, target(softmax.ForwardDefinition, num.F32, l), verify.Options{Case: "normal/R=3,C=40", Seed: 1, IsNamed: true})
@@ -429,6 +438,7 @@ func TestReplayNamesTheTerms(t *testing.T) {
 
 // TestSharpness checks the numbers of values that the promise and allclose admit.
 func TestSharpness(t *testing.T) {
+	t.Parallel()
 	// 1 + 2^-10·k and 1 - 2^-11·k are the neighbours of 1 in f16: within 0.02 are 20 and 40 of them.
 	r := expectAccepted(t, target(gemm.ForwardDefinition, num.F16, bitwise(honest)), "ones/M=2,K=1,N=2")
 	if *r.MeanAdmissible != 1 || r.MeanAllClose == nil || *r.MeanAllClose != 1+20+40 || *r.MedianAllClose != 61 {

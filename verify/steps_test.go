@@ -79,6 +79,7 @@ func asItIs(v float32) float32 { return v }
 // TestLibrary checks that the results of a vendor's library on tensor cores are accepted however it
 // divides sums, and that the report says which of its algorithms have the model's bits.
 func TestLibrary(t *testing.T) {
+	t.Parallel()
 	for _, dtype := range []num.DType{num.F16, num.BF16} {
 		x := brief(target(gemm.ForwardDefinition, dtype, library(asItIs)))
 		r := expectAllAccepted(t, x, "a library's")
@@ -107,6 +108,7 @@ func TestLibrary(t *testing.T) {
 // TestTruncationIsJudged checks that statistics reject a library whose errors are biased away from
 // zero, or more toward zero than the tensor core's own, although each result is admissible.
 func TestTruncationIsJudged(t *testing.T) {
+	t.Parallel()
 	step := func(toward float32) func(float32) float32 {
 		return func(v float32) float32 {
 			if v == 0 || v-v != 0 || float32(math.Trunc(float64(v))) == v { // sums on the grid stay exact

@@ -25,6 +25,7 @@ func poke(l *engine.Launch, operand, at int) {
 // TestUnwritten leaves out exactly the elements that are NaN in the answer, so that
 // comparing values shows nothing.
 func TestUnwritten(t *testing.T) {
+	t.Parallel()
 	for _, dtype := range num.FloatDTypes {
 		skipping := bitwise(func(d *def.Definition, l *engine.Launch) error {
 			out := answer(d, l)
@@ -49,6 +50,7 @@ func TestUnwritten(t *testing.T) {
 // TestWrittenPoison writes the very pattern that was there before the first run, or
 // the second: it is a NaN like any other.
 func TestWrittenPoison(t *testing.T) {
+	t.Parallel()
 	for _, dtype := range num.FloatDTypes {
 		const name = "special/R=5,C=33"
 		for which, bits := range verify.PoisonsOf(target(softmax.ForwardDefinition, dtype, bitwise(honest)), name) {
@@ -73,6 +75,7 @@ func TestWrittenPoison(t *testing.T) {
 }
 
 func TestOutside(t *testing.T) {
+	t.Parallel()
 	const name = "normal/R=5,C=33/gap=3/guards=byte"
 	span := func(l *engine.Launch, i int) int { // of the operand with its gaps, in bytes
 		o := &l.Operands[i]
@@ -109,6 +112,7 @@ func TestOutside(t *testing.T) {
 // TestInputChanged checks that changes of inputs are found for every kind of definition, also of
 // other inputs than the one that an output replaces.
 func TestInputChanged(t *testing.T) {
+	t.Parallel()
 	change := func(operand int) *engine.Lowering {
 		return bitwise(func(d *def.Definition, l *engine.Launch) error {
 			store(d, l, answer(d, l), nil)
@@ -137,6 +141,7 @@ func TestInputChanged(t *testing.T) {
 
 // TestWrongInPlace checks a kernel that reads inputs after it has overwritten them.
 func TestWrongInPlace(t *testing.T) {
+	t.Parallel()
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		out := answer(d, l)
 		if &l.Operands[0].Data[0] == &l.Operands[1].Data[0] {

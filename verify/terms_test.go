@@ -17,6 +17,7 @@ import (
 
 // TestTerms checks that the lost or misused terms of wrong kernels are named.
 func TestTerms(t *testing.T) {
+	t.Parallel()
 	counted := func(weight func(k, n int) float32) *engine.Lowering {
 		return bounded(def.Sequential, plainProduct(func(terms []float32) float32 {
 			sum := float32(0)

@@ -49,6 +49,7 @@ func section(t *testing.T, g verify.Grid, whole num.Array, part verify.Rect, mis
 }
 
 func TestGlue(t *testing.T) {
+	t.Parallel()
 	whole := numbered(10, 7)
 	g := verify.Grid{Rows: 10, Cols: 7, BlockRows: 4, BlockCols: 3}
 	upper := section(t, g, whole, verify.Rect{Rows: 8, Cols: 7}, 2)
@@ -90,6 +91,7 @@ func TestGlue(t *testing.T) {
 
 // TestSectionRefuses checks that parts that do not consist of blocks are refused.
 func TestSectionRefuses(t *testing.T) {
+	t.Parallel()
 	whole := numbered(10, 7)
 	g := verify.Grid{Rows: 10, Cols: 7, BlockRows: 4, BlockCols: 3}
 	for _, part := range []verify.Rect{
@@ -157,6 +159,7 @@ func TestTiledRun(t *testing.T) {
 
 // TestMissingTile checks that parts that do not make up the whole give no judgement.
 func TestMissingTile(t *testing.T) {
+	t.Parallel()
 	for _, d := range []*def.Definition{softmax.ForwardDefinition, gemm.ForwardDefinition, embedding.ForwardDefinition, embedding.BackwardDefinition} {
 		x := target(d, num.F16, bitwise(honest))
 		if err := verify.GlueWithout(x, smallCase(d), 4, -1); err != nil {
@@ -169,6 +172,7 @@ func TestMissingTile(t *testing.T) {
 }
 
 func TestDivisible(t *testing.T) {
+	t.Parallel()
 	rows := def.Must(def.Rowwise("mean.of.rows", func(b *def.Builder) {
 		b.Out("y", b.In("x").Div(b.Rows()), def.Like("x"))
 	}))
@@ -199,6 +203,7 @@ func TestDivisible(t *testing.T) {
 // TestDividedAnswer checks that the reference of a part is that part of the whole reference, for
 // random definitions and for those of all operations.
 func TestDividedAnswer(t *testing.T) {
+	t.Parallel()
 	g := gen.New("verify/divided")
 	divided, undivided := 0, 0
 	compare := func(d *def.Definition, c *randdef.Case, most int64) {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestBinOf(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct{ value, upTo float64 }{
 		{0, 0}, {math.SmallestNonzeroFloat64, 0x1p-10}, {0x1p-11, 0x1p-10}, {0x1p-10, 0x1p-10}, {math.Nextafter(0x1p-10, 1), 0x1p-9},
 		{0.25, 0.25}, {0.3, 0.5}, {0.5, 0.5}, {math.Nextafter(0.5, 1), 1}, {1, 1}, {3, 4}, {4, 4}, {5, 8},
@@ -24,6 +25,7 @@ func TestBinOf(t *testing.T) {
 }
 
 func TestULPsAdd(t *testing.T) {
+	t.Parallel()
 	var a, b ulps
 	a.count(0)
 	a.count(0.5)
@@ -40,6 +42,7 @@ func TestULPsAdd(t *testing.T) {
 
 // TestDistanceFromSets checks that distances are counted in values of the format, on both sides.
 func TestDistanceFromSets(t *testing.T) {
+	t.Parallel()
 	one, next := num.Stored(num.F16, 1), num.Stored(num.F16, 1)+3
 	inf, nan := num.Stored(num.F16, float32(math.Inf(1))), num.Stored(num.F16, float32(math.NaN()))
 	interval := set{lo: one, hi: next, count: 4}

@@ -84,6 +84,7 @@ func reported(t *testing.T) map[string]*verify.Target {
 // TestDeterminism checks that repeated and concurrent verifications of a target give the same
 // report.
 func TestDeterminism(t *testing.T) {
+	t.Parallel()
 	targets, again := reported(t), reported(t)
 	first := map[string]*evidence.Report{}
 	for name, x := range targets {
@@ -111,6 +112,7 @@ func TestDeterminism(t *testing.T) {
 // TestInterrupted checks that an interrupted verification reports the cases that were judged, and
 // decides nothing unless one of them failed.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	x := reported(t)["softmax.forward"]
 	for _, after := range []int{0, 1, 40} {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -145,6 +147,7 @@ func TestInterrupted(t *testing.T) {
 // TestInterruptedWhileItRuns checks that an interrupted verification waits for neither a compiler
 // nor a kernel, and does not blame the kernel.
 func TestInterruptedWhileItRuns(t *testing.T) {
+	t.Parallel()
 	goOn := make(chan struct{})
 	defer close(goOn)
 	for name, l := range map[string]func(cancel func()) *engine.Lowering{
@@ -182,6 +185,7 @@ func TestInterruptedWhileItRuns(t *testing.T) {
 
 // TestProgress counts every case once.
 func TestProgress(t *testing.T) {
+	t.Parallel()
 	x := reported(t)["softmax.forward"]
 	want := len(verify.CasesOf(x, verify.Smoke))
 	calls := 0
@@ -198,6 +202,7 @@ func TestProgress(t *testing.T) {
 // TestTargets checks that Targets lists every definition once in every format that it allows, with
 // every lowering.
 func TestTargets(t *testing.T) {
+	t.Parallel()
 	got := map[string]int{}
 	for _, x := range verify.Targets(all.Operations, cpu.Backend) {
 		got[x.ID()+" "+x.DType.String()]++

@@ -19,6 +19,7 @@ func flips(is func(l *engine.Launch) bool) *engine.Lowering {
 
 // TestWhen checks the conditions that are reported for kernels that fail under known conditions.
 func TestWhen(t *testing.T) {
+	t.Parallel()
 	rows := func(l *engine.Launch) int { return l.Operands[0].Rows }
 	cols := func(l *engine.Launch) int { return l.Operands[0].Cols }
 	inPlace := func(l *engine.Launch) bool {

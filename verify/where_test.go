@@ -14,6 +14,7 @@ import (
 
 // TestWhere checks the places that are reported for kernels with wrong elements at known places.
 func TestWhere(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		what, name string
 		is         func(r, c int) bool

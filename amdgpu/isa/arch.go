@@ -2,7 +2,6 @@ package isa
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -24,9 +23,6 @@ var architectures = []Architecture{
 	{"gfx1152", GFX11},
 	{"gfx1153", GFX11},
 }
-
-// Architectures returns the architectures that this package decodes.
-func Architectures() []Architecture { return slices.Clone(architectures) }
 
 // Lookup returns the architecture with the given name. Features after a colon, as in
 // "gfx90a:sramecc+:xnack-", do not change the encodings and are ignored.

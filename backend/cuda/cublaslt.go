@@ -162,7 +162,7 @@ const maxBatch = 65535
 
 // parts divides a call into as few parts as its strides allow.
 func (k *product) parts(c *lower.Call) []part {
-	left, right, result := &c.Operands[0], &c.Operands[1], &c.Operands[2]
+	left, right, result := c.OfProduct(k.d)
 	var z lower.Products
 	z.Set(k.d, &left.Array, &right.Array, &result.Array)
 	run := linearRun(&z)

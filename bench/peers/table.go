@@ -3,7 +3,6 @@ package peers
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -93,21 +92,6 @@ func (r *Report) Markdown() string {
 		}
 	}
 	return b.String()
-}
-
-// Highlights returns the summary with the most threads, with the machine and the peers, for
-// a page that has more to say.
-func (r *Report) Highlights() string {
-	workers := slices.Max(r.Host.Workers)
-	var peers []string
-	for _, p := range r.columns() {
-		if !strings.HasPrefix(p.Name, "PyTorch without") {
-			peers = append(peers, p.Name+" "+p.Version)
-		}
-	}
-	return fmt.Sprintf("Times as fast as the libraries, alternated in one run with %s of an %s (%s). Each line is the geometric mean over its cases, with the least and the greatest; "+
-		"*of copy* compares with copying the same bytes.\n\n%s\n[All cases](docs/bench/peers.md) and how they are measured: `go run ./cmd/tokitai bench --peers`.\n",
-		threads(workers), r.Host.CPU, strings.Join(peers, ", "), r.SummaryTable(workers))
 }
 
 func threads(n int) string {

@@ -87,7 +87,7 @@ var waysOf = map[string][]string{
 
 // ofGiven are the flags that --got takes as well: what outputs are held to, and where the result
 // goes.
-var ofGiven = []string{"promise", "profile", "declare", "waive", "out", "compact", "html", "json", "help"}
+var ofGiven = []string{"promise", "profile", "declare", "waive", "out", "html", "json", "help"}
 
 // takes returns an error that names a flag which the way would ignore.
 func (w *kernelWay) takes(flags *pflag.FlagSet) (err error) {

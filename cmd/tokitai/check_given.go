@@ -43,9 +43,6 @@ func (f *checkFlags) judgeGiven(c *cobra.Command, name string) error {
 	if len(f.given.in) == 0 {
 		return wrongUse("--in is missing: the inputs that the outputs of --got are judged for")
 	}
-	if err := f.checkCompact(); err != nil {
-		return err
-	}
 	o, err := findOperation(name)
 	if err != nil {
 		return err

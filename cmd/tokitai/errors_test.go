@@ -94,7 +94,7 @@ func TestWrongUse(t *testing.T) {
 		{"check softmax.forward --in DIR/x.safetensors --got DIR/y.safetensors", "softmax.forward: "},
 		{"check softmax.forward --got DIR/y.safetensors", "--in is missing"},
 		{"evidence DIR/absent", "absent"},
-		{"evidence", "no folder given"},
+		{"evidence", "no folder or archive given"},
 		{"prove nothing", "nothing"},
 		{"accuracy nothing", `unknown operation "nothing"`},
 		{"completion tcsh", `unknown shell "tcsh"`},

@@ -22,13 +22,14 @@ type evidenceFlags struct {
 func newEvidence() *cobra.Command {
 	var f evidenceFlags
 	c := &cobra.Command{
-		Use:   "evidence DIR",
+		Use:   "evidence REPORTS",
 		Short: "check the reports of verify",
-		Long: `Check the reports in a folder written by 'tokitai verify --out' or 'tokitai run
---report', on this machine or another: every file must have the SHA-256 that the
+		Long: `Check the reports in a folder or archive written by 'tokitai verify --out' or 'tokitai
+run --report', on this machine or another: every report must have the SHA-256 that the
 index gives, no report may contradict itself, and the index must agree with the
-reports. Only regular files of the folder are read, reports of at most 64 MiB each and
-1 GiB in all, unpacked; keys that verify does not write are errors.
+reports. Only regular files are read, archives of at most 64 MiB, reports of at most
+64 MiB each and 1 GiB in all, unpacked. Keys that verify does not write are errors, and
+so are files in an archive that the index does not list.
 
 With --replay N, N cases spread over the reports run again here, and must give the
 same results to the last bit. This works on any device: a kernel that promises exact
@@ -49,7 +50,7 @@ if none of the cases could be replayed, or after an interrupt.`,
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return wrongUse("no folder given")
+				return wrongUse("no folder or archive given")
 			case len(args) > 1:
 				return wrongUse("unexpected argument %q", args[1])
 			case f.replay < 0:
@@ -60,7 +61,7 @@ if none of the cases could be replayed, or after an interrupt.`,
 			return checkDevice(f.device)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
+			return []cobra.Completion{"zip"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
 	}
@@ -75,7 +76,7 @@ if none of the cases could be replayed, or after an interrupt.`,
 
 // checkedEvidence is the JSON output of evidence.
 type checkedEvidence struct {
-	Folder      string                 `json:"folder"`
+	Reports     string                 `json:"reports"` // the folder or archive
 	Counts      evidence.VerdictCounts `json:"counts"`
 	Totals      evidence.Totals        `json:"totals"`
 	Replayed    int                    `json:"replayed"`
@@ -90,20 +91,20 @@ type notReplayed struct {
 	Reason string `json:"reason"`
 }
 
-func (f *evidenceFlags) run(c *cobra.Command, dir string) error {
-	index, reports, err := evidence.ReadFolder(dir)
+func (f *evidenceFlags) run(c *cobra.Command, path string) error {
+	index, reports, err := evidence.ReadRun(path)
 	if err != nil {
 		return err
 	}
 	if err := writePage(f.html, reports, page.Extra{}); err != nil {
 		return err
 	}
-	result := checkedEvidence{Folder: dir, Counts: index.Counts, Totals: index.Totals, Differ: []string{}, NotReplayed: []notReplayed{}}
+	result := checkedEvidence{Reports: path, Counts: index.Counts, Totals: index.Totals, Differ: []string{}, NotReplayed: []notReplayed{}}
 	w := c.OutOrStdout()
 	if !f.json {
 		fmt.Fprintf(w, "%s of %s %s: %s\n", counted(index.Totals.Reports, "report"), index.Tool, index.Version, index.Counts)
 		fmt.Fprintf(w, "%s, %s outputs compared, %s\n", counted(index.Totals.Cases, "case"), rounded(index.Totals.Elements), counted(int(index.Totals.Mismatches), "mismatch"))
-		fmt.Fprintf(w, "every file has the SHA-256 in the index, and every report is consistent\n")
+		fmt.Fprintf(w, "every report has the SHA-256 in the index, and is consistent\n")
 		flush(w)
 	}
 	if f.replay > 0 {

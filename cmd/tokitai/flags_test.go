@@ -53,9 +53,6 @@ func TestCheckFlags(t *testing.T) {
 			if args[len(args)-1] == "--"+f.Name+"=" {
 				args[len(args)-1] += "something"
 			}
-			if f.Name == "compact" {
-				args = append(args, "--out", dir+"/compact")
-			}
 			code, _, stderr := program(t.Context(), args...)
 			switch {
 			case mustRefuse && (code != exitWrongUse || !strings.Contains(stderr, "--"+f.Name)):
@@ -65,7 +62,7 @@ func TestCheckFlags(t *testing.T) {
 			}
 		})
 	}
-	for _, file := range []string{"page.html", "out/index.md", "compact/index.json"} { // of --got
+	for _, file := range []string{"page.html", "out/index.md"} { // of --got
 		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
 			t.Errorf("a flag of check --got was ignored: %v", err)
 		}
@@ -86,13 +83,10 @@ func TestPointlessFlags(t *testing.T) {
 		{"explain --emit cuda", "--emit"},
 		{"explain --of x", "--of"},
 		{"explain softmax.forward --of x", "--of"},
-		{"verify --compact", "--compact"},
 		{"verify --resume", "--resume"},
 		{"verify --case x --budget 1s", "--budget"},
-		{"check softmax.forward --exec true --compact", "--compact"},
 		{"check softmax.forward --exec true --bench-shape R=1,C=1", "--bench-shape"},
 		{"run softmax.forward --in x.safetensors --out DIR/y.safetensors --shard-size 1GB", "--shard-size"},
-		{"check softmax.forward --in x.safetensors --got y.safetensors --compact", "--compact"},
 		{"bench --peer torch", "--peer"},
 		{"bench --peers --lowering cpu.rowwise", "--lowering"},
 		{"bench --peers --tensors 3", "--tensors"},

@@ -33,8 +33,8 @@ func TestStandIn(t *testing.T) {
 		}
 	}
 	run("hip:0", "doctor", "--device", "cpu")
-	run("1 accepted, 0 rejected", "verify", "embedding.forward", "--device", "hip:0", "--level", "smoke", "--dtype", "f16", "--compact", "--out", "reports")
-	index, reports, err := evidence.ReadFolder("reports")
+	run("1 accepted, 0 rejected", "verify", "embedding.forward", "--device", "hip:0", "--level", "smoke", "--dtype", "f16", "--out", "reports.zip")
+	index, reports, err := evidence.ReadRun("reports.zip")
 	if err != nil {
 		t.Fatal(err)
 	}

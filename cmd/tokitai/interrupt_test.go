@@ -136,7 +136,7 @@ func TestInterruptWriting(t *testing.T) {
 // TestInterruptReplaying: an interrupted replay prints what it has found.
 func TestInterruptReplaying(t *testing.T) {
 	t.Parallel()
-	p := startProgram(t, "evidence", filepath.Join("..", "..", "docs", "evidence", "h200-tensor-cores"), "--replay", "100000")
+	p := startProgram(t, "evidence", filepath.Join("..", "..", "docs", "evidence", "h200-tensor-cores.zip"), "--replay", "100000")
 	p.await(t, "consistent\n") // cases run again from now on
 	if err := p.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

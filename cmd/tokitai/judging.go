@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +23,7 @@ type judgeFlags struct {
 	level, only, seed, out string
 	html                   string
 	dtypes                 []string
-	resume, compact        bool
+	resume                 bool
 	deadline, budget       time.Duration
 	json                   bool
 	invarianceFlags
@@ -41,14 +40,13 @@ func (f *judgeFlags) register(c *cobra.Command, verb, seed string) {
 	f.invarianceFlags.register(flags)
 	flags.StringVar(&f.only, "case", "", "run only this `CASE`")
 	flags.StringVar(&f.seed, "seed", seed, "`SEED` of the inputs, an integer from 0 to 2⁶⁴−1")
-	flags.StringVar(&f.out, "out", "", "write reports to the folder `DIR`")
-	flags.BoolVar(&f.compact, "compact", false, "with --out, write small reports: a digest of each case, compressed with gzip")
+	flags.StringVar(&f.out, "out", "", "write reports to the folder `DIR`, or to the archive NAME.zip")
 	flags.BoolVar(&f.resume, "resume", false, "resume the interrupted run in --out")
 	htmlFlag(c, &f.html)
 	flags.DurationVar(&f.deadline, "deadline", defaultDeadline, "abandon a launch after this `TIME`")
 	budgetFlag(c, &f.budget)
 	jsonFlag(c, &f.json)
-	c.MarkFlagDirname("out")
+	c.MarkFlagFilename("out", "zip")
 	for name, values := range map[string][]string{"dtype": dtypeNames(), "level": levelNames()} {
 		c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -82,10 +80,8 @@ func (f *judgeFlags) parse() (o verify.Options, t *terms, err error) {
 		return o, nil, wrongUse("--budget is %v, want more than 0", f.budget)
 	case f.budget > 0 && f.only != "":
 		return o, nil, wrongUse("--budget and --case are both given: a single case has no budget")
-	case f.checkCompact() != nil:
-		return o, nil, f.checkCompact()
 	case f.resume && f.out == "":
-		return o, nil, wrongUse("--resume needs --out, the folder of the run to resume")
+		return o, nil, wrongUse("--resume needs --out, the folder or archive of the run to resume")
 	case f.resume && f.only != "":
 		return o, nil, wrongUse("--resume and --case are both given: a single case cannot be resumed")
 	}
@@ -98,20 +94,12 @@ func (f *judgeFlags) parse() (o verify.Options, t *terms, err error) {
 	return o, t, err
 }
 
-// checkCompact returns an error if --compact has no reports to be about.
-func (f *judgeFlags) checkCompact() error {
-	if f.compact && f.out == "" {
-		return wrongUse("--compact needs --out, the folder for the reports")
-	}
-	return nil
-}
-
 // prepare checks that reports and their page can be written, before anything is computed. undo
 // removes folders that are still empty.
 func (f *judgeFlags) prepare() (undo func(), err error) {
 	undo = func() {}
 	if f.out != "" {
-		if undo, err = prepareFolder(f.out); err != nil {
+		if undo, err = prepareReports(f.out); err != nil {
 			return nil, err
 		}
 	}
@@ -125,7 +113,7 @@ func (f *judgeFlags) prepare() (undo func(), err error) {
 // printWritten prints the paths of the reports and their page, which were written.
 func (f *judgeFlags) printWritten(w io.Writer) (err error) {
 	if f.out != "" {
-		_, err = fmt.Fprintf(w, "reports: %s/index.md\n", strings.TrimRight(f.out, "/"))
+		_, err = fmt.Fprintf(w, "reports: %s\n", reportsPath(f.out))
 	}
 	if f.html != "" {
 		_, err = fmt.Fprintf(w, "page: %s\n", f.html)

@@ -36,7 +36,7 @@ func newKernel() *cobra.Command {
 output. NAME is embedding, softmax, gemm-bw, gelu-bwd, adamw, gemm, gelu or
 layernorm. A request is numbers separated by white space, a response consists of lines
 KEY=value; values are fp16, as bit patterns in decimal. adamw also has a binary
-format. docs/kernel-processes.md describes all formats.
+format. docs/stdio.md describes all formats.
 
 With --server, requests come in frames, each with its length in four bytes,
 little-endian, and so do the responses, until the input ends. An error is a response

@@ -11,11 +11,11 @@ import (
 	"tokitai/internal/tool"
 )
 
-// The examples of docs/kernel-processes.md: what a shell prints for each line after "$ ". A
+// The examples of docs/stdio.md: what a shell prints for each line after "$ ". A
 // value of ... is any.
 func TestKernelDocument(t *testing.T) {
 	shell := tool.Need(t, "sh")
-	text, err := os.ReadFile("../../docs/kernel-processes.md")
+	text, err := os.ReadFile("../../docs/stdio.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,8 @@ from the exact one, in units in the last place. Each proof names the SHA-256 of 
 function's text. Without FUNCTION, all functions are listed with what is proved about them;
 the others are checked over all 2^32 arguments by the tests only (docs/proofs.md).
 
-Coq 8.16 or later is needed, with the libraries Flocq and Interval. If it is missing, too
-old or out of time, nothing is decided: exit code 4. A proof that fails is exit code 3. With
+Coq 8.16 to 8.20 is needed, with the libraries Flocq and Interval. If it is missing, of
+another version or out of time, nothing is decided: exit code 4. A proof that fails is exit code 3. With
 --emit, print the Coq file instead; it imports functions/Binary32.v and
 Patterns.v, in the folder proofs, and the files there of the functions that it is made of.`,
 		Example: `  tokitai prove

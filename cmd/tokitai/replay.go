@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Replays are commands for a shell. They run from any folder: files that a command names are
 // absolute, and a program that may depend on its folder is run in the same one.
 
 // results are the flags that say where results go, which a replay leaves out.
-var results = []string{"out", "html", "json", "compact", "resume", "progress-file"}
+var results = []string{"out", "html", "json", "resume", "progress-file"}
 
 // replayOf returns the command line of a run, for any folder, without the given flags. It returns ""
 // if only the program that called this one can repeat the run.
@@ -50,7 +51,7 @@ func replayOf(c *cobra.Command, without []string) string {
 			if value = absolute(value); ok {
 				value = operand + "=" + absolute(path)
 			}
-		default:
+		case namesFile(flag):
 			value = absolute(value)
 		}
 		words = append(words, "--"+flag.Name, value)
@@ -62,6 +63,12 @@ func replayOf(c *cobra.Command, without []string) string {
 		return inFolder() + strings.Join(words, " ")
 	}
 	return strings.Join(words, " ")
+}
+
+// namesFile reports whether the help says that a flag's value is a file or folder.
+func namesFile(f *pflag.Flag) bool {
+	kind, _ := pflag.UnquoteUsage(f)
+	return kind == "FILE" || kind == "FOLDER" || kind == "DIR"
 }
 
 // inFolder returns the beginning of a command that is run in this folder.

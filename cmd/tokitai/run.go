@@ -125,7 +125,7 @@ see what a kernel does that does not pass. Then only --report checks the outputs
 	flags := c.Flags()
 	flags.SortFlags = false
 	f.files.register(c)
-	flags.StringVar(&f.report, "report", "", "check every kernel on these tensors, and write reports to the folder `DIR`")
+	flags.StringVar(&f.report, "report", "", "check every kernel on these tensors, and write reports to the folder `DIR`, or to the archive NAME.zip")
 	flags.StringArrayVar(&f.params, "param", nil, "set a parameter, as `NAME=VALUE`; may be repeated")
 	deviceFlag(flags, &f.device, "auto", "compute on")
 	flags.StringVar(&f.lowering, "lowering", "", "use only this `LOWERING`, such as cpu.rowwise")
@@ -134,7 +134,7 @@ see what a kernel does that does not pass. Then only --report checks the outputs
 		c.RegisterFlagCompletionFunc(o.flag, cobra.FixedCompletions(o.values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	jsonFlag(c, &f.json)
-	c.MarkFlagDirname("report")
+	c.MarkFlagFilename("report", "zip")
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("lowering", f.completeLowering)
 	c.RegisterFlagCompletionFunc("param", completeParam)
@@ -199,7 +199,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 		return err
 	}
 	if checked != nil {
-		undo, err := prepareFolder(f.report)
+		undo, err := prepareReports(f.report)
 		if err != nil {
 			return err
 		}
@@ -479,7 +479,7 @@ func (f *runFlags) print(w io.Writer, r *runResult, reports []*evidence.Report) 
 			printFailure(w, p)
 		}
 	}
-	_, err := fmt.Fprintf(w, "reports: %s/index.md\n", strings.TrimRight(f.report, "/"))
+	_, err := fmt.Fprintf(w, "reports: %s\n", reportsPath(f.report))
 	return err
 }
 

@@ -115,13 +115,14 @@ Besides, when: what the failing cases have in common and the others do not; wher
 elements of the output are wrong; terms: which terms of a sum seem to be lost or counted
 twice, as further launches showed.
 
-With --out, a report of each lowering and format is written as JSON and Markdown,
-with an index; problems with the folder are reported before anything runs. With
---compact the JSON has a digest of each case instead of its shapes and hashes, and is
-compressed with gzip: small enough to be committed. During a run, finished cases are
-kept in DIR/journal.jsonl, from which --resume continues after an interrupt; the
-reports are the same as without one. Reports of earlier runs stay in DIR unless this
-run writes one of the same name; a note counts them.
+With --out DIR, a report of each lowering and format is written as JSON and Markdown,
+with an index. With --out NAME.zip, these files are one archive, which replaces an
+earlier one, and the JSON has a digest of each case instead of its shapes and hashes:
+small enough to be committed. Whether the reports can be written is checked before
+anything runs. During a run, finished cases are kept in DIR/journal.jsonl or
+NAME.zip.journal.jsonl, from which --resume continues after an interrupt; the reports
+are the same as without one. Reports of earlier runs stay in DIR unless this run writes
+one of the same name; a note counts them.
 
 With --html, everything is also written as one page to look at in a browser: the verdicts,
 the errors in ulps, and the failing case with a map of the wrong elements. It needs no

@@ -17,8 +17,24 @@ import (
 	"tokitai/verify"
 )
 
-// journalFile is the file in the folder of --out that lists finished cases during a run.
+// journalFile is the file that lists finished cases during a run: in the folder of --out, or
+// beside the archive, after its name and a dot.
 const journalFile = "journal.jsonl"
+
+func (f *judgeFlags) journalPath() string {
+	if evidence.IsArchive(f.out) {
+		return f.out + "." + journalFile
+	}
+	return filepath.Join(f.out, journalFile)
+}
+
+// reportsPath returns the file to open first of the reports in a folder or archive.
+func reportsPath(out string) string {
+	if evidence.IsArchive(out) {
+		return out
+	}
+	return strings.TrimRight(out, "/") + "/index.md"
+}
 
 // openJournal creates the journal of --out, or continues it with --resume. A single case
 // has none.
@@ -26,7 +42,7 @@ func (f *judgeFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
 	if f.out == "" || f.only != "" {
 		return nil, nil
 	}
-	path := filepath.Join(f.out, journalFile)
+	path := f.journalPath()
 	if _, err := os.Stat(path); f.resume && err != nil {
 		fmt.Fprintf(notes, "there is no %s to resume from: starting from the beginning\n", path)
 	}
@@ -35,7 +51,7 @@ func (f *judgeFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
 
 // reportResumed prints how much of the journal --resume could use.
 func (f *judgeFlags) reportResumed(j *verify.Journal, notes io.Writer) {
-	path := filepath.Join(f.out, journalFile)
+	path := f.journalPath()
 	switch {
 	case !f.resume || j.Known() == 0:
 	case j.Taken() == 0:
@@ -45,30 +61,28 @@ func (f *judgeFlags) reportResumed(j *verify.Journal, notes io.Writer) {
 	}
 }
 
-// write writes the reports to the folder of --out and notes other reports there. It
-// removes the journal once the run is complete.
+// write writes the reports to the folder or archive of --out and notes other reports in the
+// folder. It removes the journal once the run is complete.
 func (f *judgeFlags) write(v *verification, notes io.Writer) error {
 	if f.out == "" {
 		return nil
 	}
-	write := evidence.Write
-	if f.compact {
-		write = evidence.WriteCompact
-	}
-	if err := write(f.out, v.reports()); err != nil {
+	if err := evidence.Write(f.out, v.reports()); err != nil {
 		return err
 	}
-	others, err := otherReports(f.out)
-	if err != nil {
-		return err
-	}
-	if others > 0 {
-		fmt.Fprintf(notes, "%s in %s: not from this run, and not in its index\n", counted(others, "other file"), f.out)
+	if !evidence.IsArchive(f.out) {
+		others, err := otherReports(f.out)
+		if err != nil {
+			return err
+		}
+		if others > 0 {
+			fmt.Fprintf(notes, "%s in %s: not from this run, and not in its index\n", counted(others, "other file"), f.out)
+		}
 	}
 	if v.isInterrupted || f.only != "" {
 		return nil
 	}
-	if err := os.Remove(filepath.Join(f.out, journalFile)); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(f.journalPath()); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -91,11 +105,23 @@ func otherReports(dir string) (n int, err error) {
 	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if ending := filepath.Ext(strings.TrimSuffix(e.Name(), ".gz")); (ending == ".json" || ending == ".md") && !known[e.Name()] {
+		if ending := filepath.Ext(e.Name()); (ending == ".json" || ending == ".md") && !known[e.Name()] {
 			n++
 		}
 	}
 	return n, err
+}
+
+// prepareReports checks that reports can be written to a folder or archive, before anything is
+// computed. undo removes the folders that it created, if they are empty.
+func prepareReports(out string) (undo func(), err error) {
+	if !evidence.IsArchive(out) {
+		return prepareFolder(out)
+	}
+	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
+		return nil, wrongUse("%s is not a regular file: reports are written to a folder, or to an archive NAME.zip", out)
+	}
+	return prepareFolder(filepath.Dir(out))
 }
 
 // prepareFolder creates a folder and checks that files can be created in it, before

@@ -21,7 +21,7 @@ import (
 const probeName = "mma"
 
 // probeFlags are the flags that verify mma takes.
-var probeFlags = []string{"device", "dtype", "level", "seed", "out", "compact", "json", "help"}
+var probeFlags = []string{"device", "dtype", "level", "seed", "out", "json", "help"}
 
 // takenByProbe returns an error that names a flag which verify mma would ignore.
 func takenByProbe(flags *pflag.FlagSet) (err error) {
@@ -49,7 +49,7 @@ func (f *verifyFlags) probe(c *cobra.Command, names []string, o verify.Options) 
 		return err
 	}
 	if f.out != "" {
-		undo, err := prepareFolder(f.out)
+		undo, err := prepareReports(f.out)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (f *verifyFlags) probe(c *cobra.Command, names []string, o verify.Options) 
 	flush(w)
 	failure := f.write(v, c.ErrOrStderr())
 	if f.out != "" && failure == nil && !f.json {
-		fmt.Fprintf(w, "reports: %s/index.md\n", strings.TrimRight(f.out, "/"))
+		fmt.Fprintf(w, "reports: %s\n", reportsPath(f.out))
 	}
 	if err = both(failure, err); err != nil {
 		return err

@@ -54,8 +54,8 @@ func Regular(path string, n int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !before.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is %s, want a regular file", path, kindOf(before.Mode()))
+	if err := CheckRegular(path, before.Mode()); err != nil {
+		return nil, err
 	}
 	file, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
 	if err != nil {
@@ -78,6 +78,14 @@ func Whole(path string, r io.Reader, n int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s has more than %d bytes, which is the most that is read", path, n)
 	}
 	return data, nil
+}
+
+// CheckRegular returns an error that names the path unless the mode is that of a regular file.
+func CheckRegular(path string, mode fs.FileMode) error {
+	if !mode.IsRegular() {
+		return fmt.Errorf("%s is %s, want a regular file", path, kindOf(mode))
+	}
+	return nil
 }
 
 func kindOf(mode fs.FileMode) string {

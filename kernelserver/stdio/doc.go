@@ -6,7 +6,7 @@
 // Eight kernels have these formats: embedding, softmax, gemm-bw, gelu-bwd, adamw, gemm,
 // gelu and layernorm; adamw has a binary one too. They are the rows of one table
 // (kernels.go), which determines what a request holds, the codes of its errors, what is
-// computed and how the response reads. docs/kernel-processes.md documents the formats and
+// computed and how the response reads. docs/stdio.md documents the formats and
 // the codes.
 //
 // A request is numbers between white space; u16 are bit patterns of fp16 in decimal. The

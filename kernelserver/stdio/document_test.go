@@ -10,9 +10,9 @@ import (
 	"tokitai/op/adamw"
 )
 
-// The table of docs/kernel-processes.md says what the table of kernels says.
+// The table of docs/stdio.md says what the table of kernels says.
 func TestDocument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/kernel-processes.md")
+	text, err := os.ReadFile("../../docs/stdio.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,12 +70,12 @@ func TestDocument(t *testing.T) {
 		between := map[byte]string{' ': "space", ',': "comma"}[k.separator]
 		row := fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", k.name, header, strings.Join(lists, "; "), strings.Join(codes, ", "), strings.Join(keys, "; "), between)
 		if !strings.Contains(string(text), row) {
-			t.Errorf("docs/kernel-processes.md has no row\n%s", row)
+			t.Errorf("docs/stdio.md has no row\n%s", row)
 		}
 	}
 	for reason, code := range binaryReasons {
 		if !strings.Contains(string(text), "`ERR "+reason+"`") || !strings.Contains(string(text), fmt.Sprintf("\n| %d | ", code)) {
-			t.Errorf("docs/kernel-processes.md does not name %q", reason)
+			t.Errorf("docs/stdio.md does not name %q", reason)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func compileContraction(d *def.Definition, _ []num.DType, _ Class) (Program, err
 
 func newContraction(d *def.Definition) *contraction {
 	p := &contraction{d: d}
-	p.tiling = Tiling[tileWorker]{Rows: tileRows, Cols: tileCols, New: newTileWorker, Do: p.do}
+	p.tiling = Tiling[tileWorker]{Rows: tileRows, Cols: tileCols, New: p.newWorker, Do: p.do}
 	return p
 }
 
@@ -65,9 +65,9 @@ type tileWorker struct {
 	right64 []float64
 }
 
-func newTileWorker(c *lower.Call) *tileWorker {
+func (p *contraction) newWorker(c *lower.Call) *tileWorker {
 	w := &tileWorker{}
-	if dtype := c.Operands[0].DType; dtype == num.BF16 || dtype == num.F32 {
+	if dtype := c.Operands[p.d.Product().Left].DType; dtype == num.BF16 || dtype == num.F32 {
 		w.left64 = make([]float64, len(w.left))
 		w.right64 = make([]float64, len(w.right))
 	}

@@ -5,44 +5,13 @@ import (
 	"math"
 	"testing"
 
-	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
 	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/num"
 	"tokitai/trial/randdef"
 )
-
-// products are all forms of a contraction: each operand as it is or transposed,
-// the result set or added to. Sizes are M×N, summed over K.
-func products(t testing.TB) []*def.Definition {
-	var all []*def.Definition
-	for form := range 8 {
-		f := def.ContractionForm{
-			Left: "a", LeftDims: []string{"M", "K"}, TransposeLeft: form&1 != 0,
-			Right: "b", RightDims: []string{"K", "N"}, TransposeRight: form&2 != 0,
-			Result: "c", ResultDims: []string{"M", "N"}, Accumulate: form&4 != 0,
-		}
-		name := "product"
-		if f.TransposeLeft {
-			f.LeftDims = []string{"K", "M"}
-			name += ".left_transposed"
-		}
-		if f.TransposeRight {
-			f.RightDims = []string{"N", "K"}
-			name += ".right_transposed"
-		}
-		if f.Accumulate {
-			name += ".accumulate"
-		}
-		d, err := def.Contraction(name, f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, d)
-	}
-	return all
-}
 
 var productDTypes = [][]num.DType{
 	{num.F16, num.F16, num.F16}, {num.F16, num.F16, num.F32},
@@ -61,10 +30,7 @@ var tails = [][3]int{ // M, N, K
 // compareProduct holds the program against the reference on one case.
 func compareProduct(t *testing.T, c *randdef.Case, workers int, g *gen.Generator) {
 	t.Helper()
-	var dtypes []num.DType
-	for _, o := range c.Operands {
-		dtypes = append(dtypes, o.DType)
-	}
+	dtypes := cputest.DTypesOf(c.Operands)
 	p, err := lowercpu.Compile(c.Definition, dtypes, lowercpu.Short)
 	if err != nil {
 		t.Fatal(err)
@@ -73,14 +39,14 @@ func compareProduct(t *testing.T, c *randdef.Case, workers int, g *gen.Generator
 		t.Error("the program lists nothing")
 	}
 	want, got := answer(t, c), c.Clone()
-	execute(p, got, workers, g)
+	cputest.Execute(p, cputest.CallOf(got), workers, g)
 	a := c.Operands[0]
 	report(t, got, want, p, "%s %v, left [%d %d], %d workers", c.Definition.Name, dtypes, a.Rows, a.Cols, workers)
 }
 
 func TestContractions(t *testing.T) {
 	g := gen.New("contractions")
-	for _, d := range products(t) {
+	for _, d := range cputest.Products() {
 		for _, dtypes := range productDTypes {
 			t.Run(fmt.Sprintf("%s/%v", d.Name, dtypes), func(t *testing.T) {
 				shapes := testlevel.Pick(tails[:3], tails)
@@ -157,7 +123,7 @@ func fillHard(g *gen.Generator, a num.Array) {
 // from a product and a sum, overflow and underflow halfway, and cancel.
 func TestContractionHardProducts(t *testing.T) {
 	g := gen.New("hard products")
-	for _, d := range products(t) {
+	for _, d := range cputest.Products() {
 		for _, dtypes := range productDTypes {
 			for range 12 {
 				sizes := map[string]int{"M": 1 + g.Below(12), "N": 1 + g.Below(12), "K": 1 + g.Below(6)}
@@ -175,7 +141,7 @@ func TestContractionHardProducts(t *testing.T) {
 // another, on both sides of where their products cease to be exact in binary32.
 func TestContractionProductRange(t *testing.T) {
 	g := gen.New("product range")
-	d := products(t)[4] // added to an old result
+	d := cputest.Products()[4] // added to an old result
 	dtypes := []num.DType{num.BF16, num.BF16, num.F32}
 	binade := func(a num.Array, e int) {
 		for r := range a.Rows {
@@ -239,7 +205,7 @@ func TestContractionKnownAnswers(t *testing.T) {
 		{"infinity", num.F32, []float64{-inf, 3}, []float64{2, 1}, 0, 0xff800000},
 		{"f16 subnormals", num.F16, []float64{0x1p-24, 0x1p-24}, []float64{0x1p-24, 0x1p-24}, 0, math.Float32bits(0x1p-47)},
 	} {
-		for _, d := range products(t) {
+		for _, d := range cputest.Products() {
 			if !d.Accumulates() {
 				continue
 			}
@@ -272,7 +238,7 @@ func TestContractionKnownAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := answer(t, c)
-			execute(p, c, 1, g)
+			cputest.Execute(p, cputest.CallOf(c), 1, g)
 			for _, answer := range []struct {
 				by string
 				c  *randdef.Case

@@ -8,6 +8,7 @@ import (
 	"tokitai/def"
 	"tokitai/internal/gen"
 	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/num"
 	"tokitai/trial/randdef"
 )
@@ -43,7 +44,7 @@ func TestTotalOfOneElement(t *testing.T) {
 		}
 		for _, k := range contenders {
 			got := c.Clone()
-			execute(k.compile(t, flatSum, []num.DType{num.F32, num.F32}), got, 1, gen.New("one"))
+			cputest.Execute(k.compile(t, flatSum, []num.DType{num.F32, num.F32}), cputest.CallOf(got), 1, gen.New("one"))
 			if bits := got.Operands[1].Bits(0, 0); bits != 0 {
 				t.Errorf("%s: the sum of %d times −0 is 0x%08x, want +0", k.name, sizes["C"], bits)
 			}
@@ -62,10 +63,10 @@ func compareAll(t *testing.T, d *def.Definition, sizes map[string]int) {
 			p := k.compile(t, d, dtypes)
 			c := randdef.NewCase(g, d, dtypes, sizes)
 			want, got := answer(t, c), c.Clone()
-			execute(p, got, 2, g)
+			cputest.Execute(p, cputest.CallOf(got), 2, g)
 			report(t, got, want, p, "%s, %s", dtype, k.name)
 			if got, ok := c.InPlace(g); ok {
-				execute(p, got, 2, g)
+				cputest.Execute(p, cputest.CallOf(got), 2, g)
 				report(t, got, want, p, "%s, %s, in place", dtype, k.name)
 			}
 		}
@@ -153,7 +154,7 @@ func compareEdges(t *testing.T, d *def.Definition, rounds int, change func(c *ra
 		want := answer(t, c)
 		for which, p := range programs {
 			got := c.Clone()
-			execute(p, got, 1, g)
+			cputest.Execute(p, cputest.CallOf(got), 1, g)
 			report(t, got, want, p, "round %d, %s", i, contenders[which].name)
 		}
 	}
@@ -211,7 +212,7 @@ func TestInfiniteRows(t *testing.T) {
 			}
 			want, got := answer(t, c), c.Clone()
 			p := k.compile(t, d, dtypes)
-			execute(p, got, 2, gen.New("infinite"))
+			cputest.Execute(p, cputest.CallOf(got), 2, gen.New("infinite"))
 			report(t, got, want, p, "%d columns, %s", cols, k.name)
 		}
 	}
@@ -238,7 +239,7 @@ func TestColumnsOfExtremes(t *testing.T) {
 			c := randdef.NewCase(g, d, dtypes, map[string]int{"R": max(3, min(200, 40_000/cols)), "C": cols})
 			randdef.Contenders(g, c.Operands[0])
 			want, got := answer(t, c), c.Clone()
-			execute(p, got, 3, g)
+			cputest.Execute(p, cputest.CallOf(got), 3, g)
 			report(t, got, want, p, "%d columns, %s", cols, k.name)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
-	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/num"
 	"tokitai/reference"
 	"tokitai/trial/randdef"
@@ -23,58 +23,6 @@ func answer(t testing.TB, c *randdef.Case) *randdef.Case {
 		t.Fatalf("reference: %v", err)
 	}
 	return want
-}
-
-// callOf returns a case as a call.
-func callOf(c *randdef.Case) *lower.Call {
-	call := &lower.Call{Params: c.Params}
-	for _, a := range c.Operands {
-		call.Operands = append(call.Operands, lower.Operand{Array: a})
-	}
-	call.Measure(c.Definition)
-	return call
-}
-
-// execute runs a program in one goroutine, its items in an order and on workers
-// that the generator decides: whatever depends on either shows.
-func execute(p lowercpu.Program, c *randdef.Case, workers int, g *gen.Generator) {
-	job := p.Bind(callOf(c), workers)
-	for {
-		items, ok := job.Next()
-		if !ok {
-			job.Release()
-			return
-		}
-		order := make([]int, items)
-		for i := range order {
-			k := g.Below(i + 1)
-			order[i], order[k] = order[k], i
-		}
-		for _, item := range order {
-			job.Do(g.Below(workers), item)
-		}
-	}
-}
-
-// executeParallel runs a program with a goroutine for each worker.
-func executeParallel(p lowercpu.Program, c *randdef.Case, workers int) {
-	job := p.Bind(callOf(c), workers)
-	for {
-		items, ok := job.Next()
-		if !ok {
-			job.Release()
-			return
-		}
-		var all sync.WaitGroup
-		for w := range workers {
-			all.Go(func() {
-				for item := w; item < items; item += workers {
-					job.Do(w, item)
-				}
-			})
-		}
-		all.Wait()
-	}
 }
 
 var workerCounts = []int{1, 2, 3, 7}
@@ -102,12 +50,12 @@ func compareRandom(t testing.TB, g *gen.Generator, steps, work int) {
 		for i, k := range contenders {
 			workers := workerCounts[g.Below(len(workerCounts))]
 			got := c.Clone()
-			execute(programs[i], got, workers, g)
+			cputest.Execute(programs[i], cputest.CallOf(got), workers, g)
 			report(t, got, want, programs[i], "%s, %d workers", k.name, workers)
 		}
 		if got, ok := c.InPlace(g); ok {
 			i := g.Below(len(contenders))
-			execute(programs[i], got, 2, g)
+			cputest.Execute(programs[i], cputest.CallOf(got), 2, g)
 			report(t, got, want, programs[i], "%s, in place", contenders[i].name)
 		}
 	}
@@ -162,7 +110,7 @@ func TestConcurrentRuns(t *testing.T) {
 				all.Go(func() {
 					for range 3 {
 						got := c.Clone()
-						executeParallel(p, got, 3)
+						cputest.ExecuteParallel(p, cputest.CallOf(got), 3)
 						if text := randdef.Diff(got, want); text != "" {
 							t.Errorf("seed %d, %s: %s\n%s", seed, k.name, text, d.Text())
 							return
@@ -206,7 +154,7 @@ func TestSumShapes(t *testing.T) {
 			want := answer(t, c)
 			for _, k := range contenders {
 				p, got := k.compile(t, d, dtypesOf(d, num.F16)), c.Clone()
-				execute(p, got, 3, g)
+				cputest.Execute(p, cputest.CallOf(got), 3, g)
 				report(t, got, want, p, "%s %v, %s", d.Name, s, k.name)
 			}
 		}

@@ -77,22 +77,26 @@ func (p *rowwise) Bind(c *lower.Call, workers int) Job {
 
 // fold treats the contiguous operands of a flat definition as one row.
 func (j *rowJob) fold() {
-	contiguous := true
-	for i := range j.operands {
-		if o := &j.p.d.Operands[i]; o.Extent == def.PerElement {
-			a := &j.operands[i]
-			contiguous = contiguous && (a.Stride == a.Cols || a.Rows == 1)
-		}
-	}
-	if j.p.flat && contiguous {
+	if j.p.flat && Fold(j.p.d, j.operands) {
 		j.rows, j.cols = 1, j.rows*j.cols
-		for i := range j.operands {
-			if j.p.d.Operands[i].Extent == def.PerElement {
-				j.operands[i].Rows, j.operands[i].Cols, j.operands[i].Stride = 1, j.cols, j.cols
-			}
-		}
 	}
 	j.maxLength = min(chunk, j.cols)
+}
+
+// Fold makes one row of the elements of a flat definition's operands, if they are contiguous, and
+// reports whether they are.
+func Fold(d *def.Definition, operands []num.Array) bool {
+	for i := range operands {
+		if a := &operands[i]; d.Operands[i].Extent == def.PerElement && a.Stride != a.Cols && a.Rows != 1 {
+			return false
+		}
+	}
+	for i := range operands {
+		if a := &operands[i]; d.Operands[i].Extent == def.PerElement {
+			a.Rows, a.Cols, a.Stride = 1, a.Rows*a.Cols, a.Rows*a.Cols
+		}
+	}
+	return true
 }
 
 // prepare sizes all scratch memory and computes what does not depend on the row.

@@ -2,13 +2,13 @@ package cpu_test
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
 	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/num"
 	"tokitai/trial/randdef"
 )
@@ -23,10 +23,7 @@ var scatters = []*def.Definition{
 // compareTable compares a program with the reference on one case.
 func compareTable(t *testing.T, c *randdef.Case, workers int, g *gen.Generator) *randdef.Case {
 	t.Helper()
-	var dtypes []num.DType
-	for _, o := range c.Operands {
-		dtypes = append(dtypes, o.DType)
-	}
+	dtypes := cputest.DTypesOf(c.Operands)
 	p, err := lowercpu.Compile(c.Definition, dtypes, lowercpu.Short)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +32,7 @@ func compareTable(t *testing.T, c *randdef.Case, workers int, g *gen.Generator) 
 		t.Error("the program lists nothing")
 	}
 	want, got := answer(t, c), c.Clone()
-	execute(p, got, workers, g)
+	cputest.Execute(p, cputest.CallOf(got), workers, g)
 	report(t, got, want, p, "%s %v, %d queries, %d workers", c.Definition.Name, dtypes, c.Operands[0].Rows, workers)
 	return got
 }
@@ -95,73 +92,28 @@ func TestScatterAdd(t *testing.T) {
 // TestScatterF16KnownAnswers has answers worked out by hand: exact sums of f16
 // values, with an old value or without, rounded once.
 func TestScatterF16KnownAnswers(t *testing.T) {
-	inf, nan, minusZero := math.Inf(1), math.NaN(), math.Copysign(0, -1)
-	repeat := func(n int, v ...float64) []float64 {
-		var all []float64
-		for range n {
-			all = append(all, v...)
-		}
-		return all
-	}
-	for _, test := range []struct {
-		name   string
-		values []float64
-		old    []float64 // at most one: then it accumulates
-		result num.DType
-		want   uint32
-	}{
-		{"nothing lost in a long sum", repeat(5000, 0x1p-24), nil, num.F16, uint32(num.F32ToF16(5000 * 0x1p-24))},
-		{"small after large", append([]float64{65504}, append(repeat(300, 0x1p-24), -65504)...), nil, num.F16, 300},
-		{"beyond f16 and back", []float64{65504, 65504, -65504}, nil, num.F16, 0x7bff},
-		{"beyond f16", []float64{65504, 16}, nil, num.F16, 0x7c00},
-		{"just not beyond f16", []float64{65504, 15.9921875}, nil, num.F16, 0x7bff},
-		{"far beyond f16, f32 holds it", repeat(200, 65504), nil, num.F32, math.Float32bits(200 * 65504)},
-		{"exact cancellation", []float64{1.5, -1.5}, nil, num.F16, 0},
-		{"minus zeros", []float64{minusZero, minusZero}, nil, num.F16, 0},
-		{"minus zeros on minus zero", []float64{minusZero}, []float64{minusZero}, num.F16, 0},
-		{"minus zeros on minus zero in f32", []float64{minusZero}, []float64{minusZero}, num.F32, 0},
-		{"cancelling the old value", []float64{-0.25, -0.25}, []float64{0.5}, num.F16, 0},
-		{"infinity", []float64{1, inf, -65504}, nil, num.F16, 0x7c00},
-		{"minus infinity", []float64{-inf, 1}, []float64{5}, num.F32, 0xff800000},
-		{"infinities of both signs", []float64{inf, -inf}, nil, num.F16, 0x7e00},
-		{"infinities of both signs, one of them old", []float64{inf}, []float64{-inf}, num.F32, 0x7fc00000},
-		{"NaN", []float64{1, nan, inf}, nil, num.F16, 0x7e00},
-		{"an old NaN", []float64{1}, []float64{nan}, num.F32, 0x7fc00000},
-		{"an old infinity", []float64{1}, []float64{inf}, num.F16, 0x7c00},
-		{"a tie to even", []float64{2048, 1}, nil, num.F16, uint32(num.F32ToF16(2048))},
-		{"above a tie", []float64{2048, 1, 0x1p-24}, nil, num.F16, uint32(num.F32ToF16(2050))},
-		{"a tie of f32", []float64{0x1p14, 0x1p-10}, nil, num.F32, math.Float32bits(0x1p14)},
-		{"above a tie of f32", []float64{0x1p14, 0x1p-10, 0x1p-24}, nil, num.F32, math.Float32bits(0x1p14 + 0x1p-9)},
-		{"an old f32 below 2^-24", []float64{0x1p-24}, []float64{0x1p-40}, num.F32, math.Float32bits(0x1p-24 + 0x1p-40)},
-		{"an old f32 that decides a tie", []float64{1, 0x1p-24}, []float64{0x1p-149}, num.F32, math.Float32bits(1 + 0x1p-23)},
-		{"an old f32 that decides a tie downward", []float64{1, 0x1p-24}, []float64{-0x1p-149}, num.F32, math.Float32bits(1)},
-		{"an old f32 beyond binary64's reach", []float64{0x1p-24}, []float64{0x1p100}, num.F32, math.Float32bits(0x1p100)},
-		{"a sum beyond 53 bits", append(repeat(8196, 65504), 160, 0x1p-24), nil, num.F32, math.Float32bits(0x1p29 + 64)}, // above the tie 2^29 + 32
-		{"a sum beyond 53 bits on an old value", append(repeat(8196, 65504), 160, 0x1p-24), []float64{0}, num.F32, math.Float32bits(0x1p29 + 64)},
-		{"below a tie by one part in 2^53", append(repeat(4098, 65504), 112, -0x1p-24), []float64{0x1p-40}, num.F32, math.Float32bits(0x1p28 + 32)},
-		{"an old f32 near the end of the range", []float64{65504}, []float64{math.MaxFloat32}, num.F32, math.Float32bits(math.MaxFloat32)},
-	} {
-		d := scatters[len(test.old)]
-		dtypes := []num.DType{num.I32, num.F16, test.result}
-		c := randdef.NewCase(gen.New(test.name), d, dtypes, map[string]int{"Q": len(test.values), "V": 2, "D": 1})
-		for q, v := range test.values {
+	for _, test := range cputest.ScatterAnswers() {
+		d := scatters[len(test.Old)]
+		dtypes := []num.DType{num.I32, num.F16, test.Result}
+		c := randdef.NewCase(gen.New(test.Name), d, dtypes, map[string]int{"Q": len(test.Values), "V": 2, "D": 1})
+		for q, v := range test.Values {
 			c.Operands[0].SetBits(q, 0, 1)
 			c.Operands[1].Set(q, 0, float32(v))
 		}
-		for _, v := range test.old {
+		for _, v := range test.Old {
 			c.Operands[2].Set(1, 0, float32(v))
 		}
 		untouched := c.Operands[2].Bits(0, 0)
-		got := compareTable(t, c, 2, gen.New(test.name))
-		if bits := num.Canonical(test.result, got.Operands[2].Bits(1, 0)); bits != test.want {
-			t.Errorf("%s: got 0x%x, want 0x%x", test.name, bits, test.want)
+		got := compareTable(t, c, 2, gen.New(test.Name))
+		if bits := num.Canonical(test.Result, got.Operands[2].Bits(1, 0)); bits != test.Want {
+			t.Errorf("%s: got 0x%x, want 0x%x", test.Name, bits, test.Want)
 		}
 		rest := uint32(0)
 		if d.Accumulates() {
 			rest = untouched
 		}
 		if bits := got.Operands[2].Bits(0, 0); bits != rest {
-			t.Errorf("%s: the row that no index names holds 0x%x, want 0x%x", test.name, bits, rest)
+			t.Errorf("%s: the row that no index names holds 0x%x, want 0x%x", test.Name, bits, rest)
 		}
 	}
 }
@@ -206,8 +158,8 @@ func TestScatterF16OrderFree(t *testing.T) {
 						permuted.Operands[1].SetBits(q, k, c.Operands[1].Bits(from, k))
 					}
 				}
-				execute(p, want, 1, g)
-				execute(p, permuted, 3, g)
+				cputest.Execute(p, cputest.CallOf(want), 1, g)
+				cputest.Execute(p, cputest.CallOf(permuted), 3, g)
 				if f := permuted.Memory.Difference(want.Operands); f != nil {
 					t.Fatalf("%s to %s: in another order: %v", d.Name, result, f)
 				}

@@ -176,7 +176,7 @@ func (k *contraction) isVector(c *lower.Call, factor int) bool {
 
 // params adds the parameters of kernels/product.cu.
 func (k *contraction) params(p *Plan, c *lower.Call, g grid) {
-	left, right, result := &c.Operands[0], &c.Operands[1], &c.Operands[2]
+	left, right, result := c.OfProduct(k.d)
 	z := &p.products
 	p.pointers(left.Pointer, right.Pointer, result.Pointer)
 	p.ints(left.Stride, right.Stride, result.Stride, z.Rows, z.Cols, z.Depth, g.rows, g.cols)
@@ -187,7 +187,7 @@ func (k *contraction) params(p *Plan, c *lower.Call, g grid) {
 		p.walk(&z.Result)
 	}
 	if k.grouping != lower.Ungrouped {
-		p.pointers(c.Operands[3].Pointer)
+		p.pointers(c.OffsetsOf(k.d).Pointer)
 		p.ints(z.Groups, z.PerGroup)
 		p.refused()
 	}
@@ -212,7 +212,7 @@ func (k *contraction) scales(p *Plan, c *lower.Call) {
 // launches implements planner.
 func (k *chains) launches(p *Plan, c *lower.Call, limits Limits) error {
 	z := &p.products
-	z.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
+	z.SetCall(k.d, c)
 	large := k.divide(z, 128, 128)
 	if large.blocks() < limits.Multiprocessors {
 		return k.launch(p, c, k.divide(z, 64, 64), gemmSmall, 128, 0) // more blocks, so that all have work

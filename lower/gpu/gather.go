@@ -29,7 +29,7 @@ func compileGather(d *def.Definition, dtypes []num.DType, _ Variant, name string
 	entries := []string{name + "_vector", name + "_element", name + "_check"}
 	var b strings.Builder
 	heading(&b, d, dtypes)
-	fmt.Fprintf(&b, "typedef u%d Element;\n\n", width(dtypes[1]))
+	fmt.Fprintf(&b, "typedef u%d Element;\n\n", width(dtypes[d.Form.(*def.Lookup).Table]))
 	b.WriteString(checkSource(d, name) + "\n")
 	b.WriteString(named(gatherText, "ENTRY_VECTOR", entries[gatherVector], "ENTRY_ELEMENT", entries[gatherElement], "IS_REFUSED", name+"_is_refused"))
 	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: entries}, d: d, planner: &gather{d}, check: gatherCheck}
@@ -47,7 +47,8 @@ func columnBlock(columns int) [3]uint32 {
 
 // launches implements planner.
 func (k *gather) launches(p *Plan, c *lower.Call, _ Limits) error {
-	index, table, out := &c.Operands[0], &c.Operands[1], &c.Operands[2]
+	f := k.d.Form.(*def.Lookup)
+	index, table, out := &c.Operands[f.Index], &c.Operands[f.Table], &c.Operands[f.Out]
 	const rowsPerThread = 4
 	entry, perWord := gatherElement, 1
 	if isVector(table) && isVector(out) {

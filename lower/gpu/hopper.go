@@ -176,7 +176,7 @@ const fewestRows = 32
 // rows that kernels/mma.cu is faster than kernels/hopper.cu.
 func YieldsToMMA(d *def.Definition, c *lower.Call) bool {
 	var z lower.Products
-	z.Set(d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
+	z.SetCall(d, c)
 	switch lower.GroupingOf(d) {
 	case lower.Ungrouped:
 		return z.Rows <= fewestRows
@@ -189,18 +189,18 @@ func YieldsToMMA(d *def.Definition, c *lower.Call) bool {
 // launches implements planner.
 func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	err := SuitsHopper(c)
-	isLoose := err != nil && c.Operands[0].DType.IsFP8()
+	isLoose := err != nil && c.Operands[k.d.Product().Left].DType.IsFP8()
 	if err != nil && !isLoose {
 		return fmt.Errorf("%s: %w", k.d.Name, err)
 	}
 	z := &p.products
-	z.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
+	z.SetCall(k.d, c)
 	t := &hopperTiles[hopperWide]
 	g := k.divide(z, t.rows, t.cols)
 	switch {
 	case isLoose:
 		t = &hopperTiles[hopperLoose]
-	case z.Rows <= FewRows && k.grouping == lower.Ungrouped && !c.Operands[0].DType.IsFP8():
+	case z.Rows <= FewRows && k.grouping == lower.Ungrouped && !c.Operands[k.d.Product().Left].DType.IsFP8():
 		// More blocks need all rows that a box has: one that reaches beyond its operand arrives later.
 		if t = &hopperTiles[hopperFewNarrow]; z.Rows < t.rows || k.divide(z, t.rows, t.cols).blocks() > limits.Multiprocessors {
 			t = &hopperTiles[hopperFew]
@@ -214,7 +214,7 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	}
 	blocks := min(g.blocks(), max(1, limits.Multiprocessors))
 	p.launch(t.entry, [3]uint32{uint32(blocks), 1, 1}, [3]uint32{uint32(t.threads()), 1, 1}, t.shared())
-	left, right, result := &c.Operands[0], &c.Operands[1], &c.Operands[2]
+	left, right, result := c.OfProduct(k.d)
 	lines := func(isTransposed bool, all int) int { // of a box: along the summed index, or all of a tile
 		if isTransposed {
 			return hopperDepth

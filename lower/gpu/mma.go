@@ -132,7 +132,7 @@ func (k *fragments) choose(z *lower.Products, limits Limits) (entry int) {
 // launches implements planner.
 func (k *fragments) launches(p *Plan, c *lower.Call, limits Limits) error {
 	z := &p.products
-	z.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
+	z.SetCall(k.d, c)
 	return k.launchTiles(p, c, k.choose(z, limits))
 }
 

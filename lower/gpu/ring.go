@@ -55,6 +55,6 @@ func ringMacros(d *def.Definition, dtypes []num.DType) []string {
 // launches implements planner.
 func (k *exactSums) launches(p *Plan, c *lower.Call, _ Limits) error {
 	z := &p.products
-	z.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
+	z.SetCall(k.d, c)
 	return k.launch(p, c, k.divide(z, ringTile, ringTile), 0, 256, 0)
 }

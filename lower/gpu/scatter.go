@@ -37,7 +37,9 @@ const (
 var scatterEntries = [...]string{"CLEAR", "COUNT", "ALLOCATE", "PLACE", "SUM_VECTOR", "SUM_ELEMENT", "COMBINE", "CHECK", "ORDER"}
 
 func compileScatter(d *def.Definition, dtypes []num.DType, _ Variant, name string) *Kernel {
-	p := &scatter{d: d, isExact: dtypes[1] == num.F16}
+	f := d.Form.(*def.Scatter)
+	in, out := dtypes[f.Rows], dtypes[f.Result]
+	p := &scatter{d: d, isExact: in == num.F16}
 	k := &Kernel{Source: Source{Name: name}, d: d, planner: p, check: scatterCheck}
 	var pairs []string
 	for i, entry := range scatterEntries {
@@ -48,7 +50,6 @@ func compileScatter(d *def.Definition, dtypes []num.DType, _ Variant, name strin
 		}
 	}
 	pairs = append(pairs, "IS_REFUSED", name+"_is_refused")
-	in, out := dtypes[1], dtypes[2]
 	partial, output := "float", "(Output)(PATTERN)"
 	if p.isExact {
 		partial = "u64"
@@ -102,7 +103,8 @@ const (
 
 // launches implements planner.
 func (k *scatter) launches(p *Plan, c *lower.Call, limits Limits) error {
-	index, in, result := &c.Operands[0], &c.Operands[1], &c.Operands[2]
+	f := k.d.Form.(*def.Scatter)
+	index, in, result := &c.Operands[f.Index], &c.Operands[f.Rows], &c.Operands[f.Result]
 	queries, rows, cols := index.Rows, result.Rows, result.Cols
 	if queries > math.MaxInt32 || rows >= math.MaxInt32 {
 		return fmt.Errorf("%s: %d queries into %d rows are too many, want at most 2^31-1 and 2^31-2", k.d.Name, queries, rows)

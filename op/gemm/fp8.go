@@ -1,7 +1,6 @@
 package gemm
 
 import (
-	"fmt"
 	"math"
 
 	"tokitai/bound"
@@ -15,23 +14,16 @@ import (
 
 // FP8ForwardDefinition is the product of matrices in FP8, with a scale for each row of A and
 // for each row of B, which is a column of the result.
-var FP8ForwardDefinition = def.Must(def.Contraction("gemm.fp8.forward", def.ContractionForm{
-	Left: "A", LeftDims: []string{"M", "K"},
-	Right: "B", RightDims: []string{"N", "K"}, TransposeRight: true,
-	Result: "C", ResultDims: []string{"M", "N"},
+var FP8ForwardDefinition = def.Must(def.Contraction("gemm.fp8.forward", scaledForm(def.ContractionForm{
 	Factors: def.Only(num.FP8DTypes...),
-	Scales:  def.Scales{Row: "scale_a", Col: "scale_b"},
 	Formula: []string{"C[m,n] = (sum over k of A[m,k] * B[n,k]) * scale_a[m] * scale_b[n]"},
 	Clauses: []string{
-		"M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided",
 		"under model fma: acc = fma(A, B, acc), the summed index ascending from +0; every product is exact",
 		"acc is multiplied by scale_a[m], and that by scale_b[n], each product rounded to binary32; one rounding to the result's format",
 		"NaN, 0 times an infinity, or infinities of both signs in a sum give NaN, and so does an infinite sum or scale times 0; other infinities give an infinity; e4m3 has no infinities",
 		"zeros are multiplied like everything else; under model fma, a sum of zero is +0",
-		"the result may not overlap the operands; the operands may be the same tensor",
-		"subnormals are kept; a product with a scale that overflows binary32 is infinite, and so is a result too large for its format",
 	},
-}))
+})))
 
 // FP8Forward computes C = (A·Bᵀ) ∘ (scaleA·scaleBᵀ): the sum at row m and column n, times
 // scaleA[m], times scaleB[n].
@@ -48,12 +40,7 @@ func fp8Operation() *op.Operation {
 		Scalings: scalings(d),
 	}
 	withScales(o)
-	for _, k := range []int{64, 1024, 4096} {
-		o.Data = append(o.Data, op.Data{
-			Name: fmt.Sprintf("normal, %d summed", k), Definition: d, Sizes: map[string]int{"M": 48, "N": 48, "K": k},
-			Values: map[string]op.Element{d.Scales().Row: op.Positive, d.Scales().Col: op.Positive},
-		})
-	}
+	o.Data = scaledData(d, "normal", map[string]op.Element{d.Scales().Row: op.Positive, d.Scales().Col: op.Positive})
 	return o
 }
 

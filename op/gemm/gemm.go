@@ -27,11 +27,11 @@ func clauses(batch []string, accumulate bool) []string {
 		start = "the old result"
 	}
 	list := []string{
-		"M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided",
+		sizesClause,
 		"under model fma: acc = fma(left, right, acc), the summed index ascending from " + start + "; one rounding to the result's format",
 		"NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity",
 		"zeros are multiplied like everything else",
-		"the result may not overlap the operands; the operands may be the same tensor",
+		apartClause,
 		"under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign",
 		"subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite",
 	}

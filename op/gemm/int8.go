@@ -1,7 +1,6 @@
 package gemm
 
 import (
-	"fmt"
 	"math"
 
 	"tokitai/bound"
@@ -15,24 +14,17 @@ import (
 
 // Int8Definition is the product of matrices in i8, summed in int32 that wrap, with a scale for
 // each row of A and for each row of B, which is a column of the result.
-var Int8Definition = def.Must(def.Contraction("gemm.int8", def.ContractionForm{
-	Left: "A", LeftDims: []string{"M", "K"},
-	Right: "B", RightDims: []string{"N", "K"}, TransposeRight: true,
-	Result: "C", ResultDims: []string{"M", "N"},
+var Int8Definition = def.Must(def.Contraction("gemm.int8", scaledForm(def.ContractionForm{
 	Factors: def.Only(num.I8),
 	Ring:    def.Ring{P: 2, K: 32},
-	Scales:  def.Scales{Row: "scale_a", Col: "scale_b"},
 	Formula: []string{"C[m,n] = (sum over k of A[m,k] * B[n,k] in Z/2^32) * scale_a[m] * scale_b[n]"},
 	Clauses: []string{
-		"M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided",
 		"acc is the sum over k of A[m,k] * B[n,k] in Z/2^32, as an int32 that wraps; its order makes no difference",
 		"acc is rounded once to binary32 and multiplied by scale_a[m], and that by scale_b[n], each product rounded to binary32; one rounding to the result's format",
 		"a scale that is NaN gives NaN, and so does an infinite product times 0; otherwise an infinite scale gives an infinity",
 		"acc = 0 becomes +0, and a negative scale makes it -0",
-		"the result may not overlap the operands; the operands may be the same tensor",
-		"subnormals are kept; a product with a scale that overflows binary32 is infinite, and so is a result too large for its format",
 	},
-}))
+})))
 
 // Int8 computes C = (A·Bᵀ) ∘ (scaleA·scaleBᵀ) of matrices in i8: the int32 sum at row m and
 // column n, times scaleA[m], times scaleB[n].
@@ -56,12 +48,7 @@ func int8Operation() *op.Operation {
 		),
 	}
 	withScales(o)
-	for _, k := range []int{64, 1024, 4096} {
-		o.Data = append(o.Data, op.Data{
-			Name: fmt.Sprintf("uniform, %d summed", k), Definition: d, Sizes: map[string]int{"M": 48, "N": 48, "K": k},
-			Values: map[string]op.Element{"A": anyByte, "B": anyByte, d.Scales().Row: smallScale, d.Scales().Col: smallScale},
-		})
-	}
+	o.Data = scaledData(d, "uniform", map[string]op.Element{"A": anyByte, "B": anyByte, d.Scales().Row: smallScale, d.Scales().Col: smallScale})
 	return o
 }
 

@@ -1,6 +1,7 @@
 package gemm
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -10,6 +11,35 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 )
+
+// Clauses that products share.
+const (
+	sizesClause = "M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided"
+	apartClause = "the result may not overlap the operands; the operands may be the same tensor"
+)
+
+// scaledForm completes the form of a product with scales of rows and columns,
+// C = (A·Bᵀ) ∘ (scale_a·scale_bᵀ), with the clauses that all have around the form's own.
+func scaledForm(f def.ContractionForm) def.ContractionForm {
+	f.Left, f.LeftDims = "A", []string{"M", "K"}
+	f.Right, f.RightDims, f.TransposeRight = "B", []string{"N", "K"}, true
+	f.Result, f.ResultDims = "C", []string{"M", "N"}
+	f.Scales = def.Scales{Row: "scale_a", Col: "scale_b"}
+	f.Clauses = slices.Concat([]string{sizesClause}, f.Clauses, []string{apartClause,
+		"subnormals are kept; a product with a scale that overflows binary32 is infinite, and so is a result too large for its format"})
+	return f
+}
+
+// scaledData returns data of a distribution, with sums of three lengths.
+func scaledData(d *def.Definition, distribution string, values map[string]op.Element) []op.Data {
+	var list []op.Data
+	for _, k := range []int{64, 1024, 4096} {
+		list = append(list, op.Data{
+			Name: fmt.Sprintf("%s, %d summed", distribution, k), Definition: d, Sizes: map[string]int{"M": 48, "N": 48, "K": k}, Values: values,
+		})
+	}
+	return list
+}
 
 // withScales adds to an operation what a product with scales of rows and columns has: the
 // format of its result, and what happens when scales change.

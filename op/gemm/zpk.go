@@ -33,10 +33,10 @@ func ZPKDefinitionOf(r def.Ring) (*def.Definition, error) {
 		Factors: def.Only(num.I64), Ring: r,
 		Formula: []string{fmt.Sprintf("C[m,n] = sum over k of A[m,k] * B[k,n] in %s", r)},
 		Clauses: []string{
-			"M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided",
+			sizesClause,
 			"every int64 stands for its residue: -1 for p^k - 1; the sum is exact, and its order makes no difference",
 			"the result is the residue from 0 to p^k - 1",
-			"the result may not overlap the operands; the operands may be the same tensor",
+			apartClause,
 		},
 	})
 	if err != nil {

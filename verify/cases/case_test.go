@@ -23,6 +23,7 @@ import (
 // TestCaseNames checks that every case of every target has a unique name, and that parsing the name
 // gives the case.
 func TestCaseNames(t *testing.T) {
+	t.Parallel()
 	levels := testlevel.Pick([]cases.Level{cases.Smoke, cases.Quick}, []cases.Level{cases.Smoke, cases.Quick, cases.Full})
 	for _, x := range someOf(cpuTargets()) {
 		for _, level := range levels {
@@ -53,6 +54,7 @@ func TestCaseNames(t *testing.T) {
 }
 
 func TestParseCaseRefuses(t *testing.T) {
+	t.Parallel()
 	x := target(softmax.ForwardDefinition, num.F16, kernel(promise.Bits))
 	y := target(layernorm.ForwardDefinition, num.F16, kernel(promise.Bits))
 	wider := def.Must(def.Rowwise("copy", func(b *def.Builder) { b.Out("y", b.In("x"), def.Like("x").Or(num.F32)) }))
@@ -138,6 +140,7 @@ func FuzzParseCase(f *testing.F) {
 // TestLevelsGrow checks that each level has a minimum number of cases of every target, and more
 // than the level below.
 func TestLevelsGrow(t *testing.T) {
+	t.Parallel()
 	least := map[cases.Level]int{cases.Smoke: 100, cases.Quick: 330, cases.Full: 1900}
 	for _, x := range someOf(cpuTargets()) {
 		before := 0
@@ -185,6 +188,7 @@ func around(sizes ...int) []int {
 // TestSuiteReaches lists the sizes, patterns and checks that level quick must have, so that none is
 // removed by mistake.
 func TestSuiteReaches(t *testing.T) {
+	t.Parallel()
 	rowwise := map[string][]int{
 		"C": slices.Concat(upTo(40), around(64, 128, 256, 512, 1024, 2048, 8192)), // lanes of 256, 1024, 8192; chunks of 512
 		"R": slices.Concat(upTo(9), around(64, 256, 1024)),
@@ -276,6 +280,7 @@ func TestSuiteReaches(t *testing.T) {
 // TestEveryPattern checks that level quick runs through all 16-bit values for definitions without
 // sums.
 func TestEveryPattern(t *testing.T) {
+	t.Parallel()
 	for _, x := range cpuTargets() {
 		list := x.Cases().List(&cases.Request{Level: cases.Quick})
 		has := slices.ContainsFunc(list, func(c *cases.Case) bool { return c.Pattern == "every" })
@@ -288,6 +293,7 @@ func TestEveryPattern(t *testing.T) {
 // TestDuplicates checks that some index occurs at least three times and others never, and that some
 // cases have more than two chunks of one index.
 func TestDuplicates(t *testing.T) {
+	t.Parallel()
 	for _, d := range []*def.Definition{embedding.ForwardDefinition, embedding.BackwardDefinition, embedding.AccumulateDefinition} {
 		x := target(d, num.F16, kernel(promise.Bits))
 		for _, level := range []cases.Level{cases.Smoke, cases.Quick} {

@@ -23,6 +23,7 @@ import (
 // axes is longer than 2^16 in some case, that of a table's rows by a third, and also on a grid if
 // terms are added; and that level full has a matrix product with more than 2^23 results.
 func TestCountersOf16Bits(t *testing.T) {
+	t.Parallel()
 	seen := map[*def.Definition]bool{}
 	for _, x := range verify.Targets(all.Operations, cpu.Backend) {
 		d := x.Definition
@@ -73,6 +74,7 @@ func TestCountersOf16Bits(t *testing.T) {
 // TestAlignedRows checks that level quick has, whatever the seed, cases in which the rows of each
 // operand of a product begin at multiples of 64 elements, with a gap between them.
 func TestAlignedRows(t *testing.T) {
+	t.Parallel()
 	x := target(gemm.ForwardDefinition, num.F32, kernel(promise.Bits))
 	for seed := range uint64(20) {
 		isAligned := map[string]bool{}
@@ -90,6 +92,7 @@ func TestAlignedRows(t *testing.T) {
 // TestLongAxes checks that level quick has every pattern on an axis of at least 4096, whatever the
 // seed, and that definitions that sum over rows or terms have some long sums.
 func TestLongAxes(t *testing.T) {
+	t.Parallel()
 	for _, x := range cpuTargets() {
 		for seed := range uint64(2) {
 			longest, summed := map[string]int{}, 0
@@ -118,6 +121,7 @@ func TestLongAxes(t *testing.T) {
 
 // TestModelShapes checks that level quick has the widths of well-known models.
 func TestModelShapes(t *testing.T) {
+	t.Parallel()
 	for _, dtype := range []num.DType{num.F16, num.F32} {
 		cols := lengths(target(softmax.ForwardDefinition, dtype, kernel(promise.Bits)), cases.Quick, "C")
 		inner := lengths(target(gemm.ForwardDefinition, dtype, kernel(promise.Bits)), cases.Quick, "K")
@@ -226,6 +230,7 @@ func TestBusyLaunches(t *testing.T) {
 // TestBatchChecks checks that level quick checks every output that is indexed by rows in batches of
 // every size.
 func TestBatchChecks(t *testing.T) {
+	t.Parallel()
 	want := slices.Concat([]int{3}, around(8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096))
 	for _, x := range cpuTargets() {
 		d := x.Definition

@@ -388,7 +388,7 @@ func contenders(d *def.Definition, c *Case, operands []num.Array) {
 			for col := range a.Cols {
 				v := k.lowest
 				if k.highest > k.lowest {
-					v += g.Uniform(0, 1) * (k.highest - k.lowest)
+					v += float32(g.Uniform(0, 1) * (k.highest - k.lowest)) // rounded: not fused
 				}
 				a.Set(r, col, v)
 			}

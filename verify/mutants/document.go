@@ -89,14 +89,13 @@ of data), with contiguous rows, a new output filled with zeros, and one call eac
 reference. The peer is a plain kernel that rounds every step to the storage format, with sums in binary32; errors are measured
 against the result before it is stored.
 
-Contract "bits" promises the reference's bits. An order promises a result that binary32 arithmetic could give with that order
-of additions. "Stable" promises a result as close to the exact one as a kernel in any stable form comes; what follows it is
-declared. Of a wrong kernel the columns smoke, quick and full say by which tiers it was rejected, or that it was accepted: at
-smoke all tiers that failed, at the other levels those of the first case that failed; an empty field is a level that the kernel
-has not been judged at since it was last changed. "As stable" is the verdict if the kernel had promised to be stable instead of
-an order.
+The tables below list the kernels by definition. Promise "bits" is the reference's bits; an order is a result that binary32
+arithmetic could give with that order of additions; "stable" is a result as close to the exact one as a kernel in any stable form
+comes, with what is declared. *Found* is the lowest level that rejected the kernel, with the tiers: at smoke all that failed, at the
+other levels those of the first case that failed. *Missed by* are the checks in use today that accepted it: allclose, assert_close,
+and the comparison with a peer.
 
-"Known from" is the origin of the mistake. Prototype NN is mistake number NN of the prototype from which this project grew.
+*Known from* is the origin of a mistake. Prototype NN is mistake number NN of the prototype from which this project grew.
 Simulation is a fault whose detection was studied by simulation before this code existed. Kernel practice is a common
 mistake. All others are other projects, with the number in their public tracker if there is one.
 
@@ -114,13 +113,13 @@ usual form gives is admissible, such as zero for a GELU below -10.06, where x/(1
 are accepted:
 
 `, trials, rows)
-	table(b, beyond, append(slices.Clone(subjectColumns), smoke, quick, full))
-	fmt.Fprintf(b, "\n## Mistakes\n\n")
-	table(b, mistakes, append(slices.Clone(subjectColumns), origin, smoke, quick, full, asStable, allClose, defaultsOf, twicePeer))
-	fmt.Fprintf(b, "\n## Cheats\n\nEach of these computes rightly where somebody looks. Most are shortcuts that people take in good faith.\n\n")
-	table(b, cheats, append(slices.Clone(subjectColumns), smoke, quick, full, allClose, defaultsOf, twicePeer))
-	fmt.Fprintf(b, "\n## Kernels that are right\n\n")
-	table(b, right, append(slices.Clone(subjectColumns), smoke, quick, full, asStable, allClose, defaultsOf, twicePeer))
+	tables(b, beyond, fault, found)
+	fmt.Fprintf(b, "\n## Mistakes\n")
+	tables(b, mistakes, fault, origin, found, missed)
+	fmt.Fprintf(b, "\n## Cheats\n\nEach of these computes rightly where somebody looks. Most are shortcuts that people take in good faith.\n")
+	tables(b, cheats, fault, found, missed)
+	fmt.Fprintf(b, "\n## Kernels that are right\n")
+	tables(b, right, form, rejected)
 	return b.String()
 }
 
@@ -131,38 +130,75 @@ type column struct {
 }
 
 var (
-	subjectColumns = []column{
-		{"operation", func(o *Outcome) string { return o.Definition }},
-		{"dtype", func(o *Outcome) string { return o.DType }},
-		{"contract", func(o *Outcome) string { return strings.ReplaceAll(o.Contract, "|", "\\|") }},
-		{"fault, or what is different", func(o *Outcome) string { return strings.ReplaceAll(o.Fault, "|", "\\|") }},
-	}
-	origin     = column{"known from", func(o *Outcome) string { return o.Origin }}
-	smoke      = column{"smoke", func(o *Outcome) string { return o.Smoke.String() }}
-	quick      = column{"quick", func(o *Outcome) string { return o.Quick.String() }}
-	full       = column{"full", func(o *Outcome) string { return o.Full.String() }}
-	asStable   = column{"as stable", func(o *Outcome) string { return o.Stable.String() }}
-	allClose   = column{"allclose 1e-2", func(o *Outcome) string { return word(o.Practice.AllClose) }}
-	defaultsOf = column{"PyTorch default", func(o *Outcome) string { return word(o.Practice.Defaults) }}
-	twicePeer  = column{"2× peer", func(o *Outcome) string { return word(o.Practice.TwicePeer) }}
+	fault    = column{"fault", func(o *Outcome) string { return escape(o.Fault) }}
+	form     = column{"form", func(o *Outcome) string { return escape(o.Fault) }}
+	origin   = column{"known from", func(o *Outcome) string { return o.Origin }}
+	found    = column{"found", foundAt}
+	missed   = column{"missed by", func(o *Outcome) string { return practices(o, true) }}
+	rejected = column{"rejected by", func(o *Outcome) string {
+		if at := foundAt(o); at != "" {
+			return at
+		}
+		return practices(o, false)
+	}}
 )
 
-func table(b *strings.Builder, list []Outcome, columns []column) {
-	for _, c := range columns {
-		b.WriteString("| " + c.name + " ")
-	}
-	b.WriteString("|\n" + strings.Repeat("|---", len(columns)) + "|\n")
-	for i := range list {
-		for _, c := range columns {
-			b.WriteString("| " + c.of(&list[i]) + " ")
+// foundAt returns the lowest level that did not accept a kernel, with the tiers, or "".
+func foundAt(o *Outcome) string {
+	for _, level := range []struct {
+		name   string
+		judged *Judged
+	}{{"smoke", o.Smoke}, {"quick", o.Quick}, {"full", o.Full}, {"as stable", o.Stable}} {
+		if level.judged != nil && !level.judged.IsAccepted() {
+			return level.name + ": " + level.judged.String()
 		}
-		b.WriteString("|\n")
 	}
+	return ""
 }
 
-func word(accepted bool) string {
-	if accepted {
-		return "accepted"
+// practices lists the checks in use today that accepted a kernel, or those that did not.
+func practices(o *Outcome, isAccepted bool) string {
+	var names []string
+	for _, p := range []struct {
+		name       string
+		isAccepted bool
+	}{{"allclose", o.Practice.AllClose}, {"assert_close", o.Practice.Defaults}, {"peer", o.Practice.TwicePeer}} {
+		if p.isAccepted == isAccepted {
+			names = append(names, p.name)
+		}
 	}
-	return "rejected"
+	return strings.Join(names, ", ")
+}
+
+func escape(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
+
+// tables writes a table for each definition. Kernels that differ in their dtype alone share a row.
+func tables(b *strings.Builder, list []Outcome, columns ...column) {
+	var definitions []string
+	rows, dtypes := map[string][]string{}, map[string][]string{} // by definition; by row
+	for i := range list {
+		o := &list[i]
+		row := fmt.Sprintf("| %s |", escape(o.Contract))
+		for _, c := range columns {
+			row += fmt.Sprintf(" %s |", c.of(o))
+		}
+		if !slices.Contains(definitions, o.Definition) {
+			definitions = append(definitions, o.Definition)
+		}
+		key := o.Definition + row
+		if dtypes[key] == nil {
+			rows[o.Definition] = append(rows[o.Definition], row)
+		}
+		dtypes[key] = append(dtypes[key], o.DType)
+	}
+	for _, d := range definitions {
+		fmt.Fprintf(b, "\n### %s\n\n| dtype | promise |", d)
+		for _, c := range columns {
+			fmt.Fprintf(b, " %s |", c.name)
+		}
+		fmt.Fprintf(b, "\n%s|\n", strings.Repeat("|---", len(columns)+2))
+		for _, row := range rows[d] {
+			fmt.Fprintf(b, "| %s %s\n", strings.Join(dtypes[d+row], " "), row)
+		}
+	}
 }

@@ -56,7 +56,7 @@ class Counterexample(NamedTuple):
 
 
 class Report:
-    """What a check found. str(report) is one screen; json has everything, as in docs/verification.md."""
+    """What a check found. str(report) is one screen; json has everything, as in docs/reports.md."""
 
     def __init__(self, results: Sequence[Mapping[str, Any]], kernel: str = "", process: str = "", notes: Sequence[str] = ()):
         self.results = list(results)

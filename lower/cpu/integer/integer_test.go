@@ -8,8 +8,8 @@ import (
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
-	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/lower/cpu/integer"
 	"tokitai/lower/cpu/machine"
 	"tokitai/num"
@@ -17,34 +17,13 @@ import (
 	"tokitai/trial/randdef"
 )
 
-// forms are all forms of a product of i8: each operand as it is or transposed, with scales and
-// without.
-func forms(t testing.TB) (all []*def.Definition) {
-	t.Helper()
-	for form := range 8 {
-		f := def.ContractionForm{
-			Left: "a", LeftDims: []string{"M", "K"}, TransposeLeft: form&1 != 0,
-			Right: "b", RightDims: []string{"K", "N"}, TransposeRight: form&2 != 0,
-			Result: "c", ResultDims: []string{"M", "N"},
-			Factors: def.Only(num.I8), Ring: def.Ring{P: 2, K: 32},
-		}
-		if f.TransposeLeft {
-			f.LeftDims = []string{"K", "M"}
-		}
-		if f.TransposeRight {
-			f.RightDims = []string{"N", "K"}
-		}
-		if form&4 != 0 {
-			f.Scales = def.Scales{Row: "rows", Col: "cols"}
-		}
-		d, err := def.Contraction(fmt.Sprintf("bytes%d", form), f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, d)
-	}
-	return all
-}
+// forms are all forms of a product of i8: each operand as it is or transposed, without scales and
+// with them.
+var forms = append(
+	cputest.Transposes("bytes", def.ContractionForm{Factors: def.Only(num.I8), Ring: int32s}),
+	cputest.Transposes("bytes.scaled", def.ContractionForm{Factors: def.Only(num.I8), Ring: int32s, Scales: def.Scales{Row: "rows", Col: "cols"}})...)
+
+var int32s = def.Ring{P: 2, K: 32}
 
 func dtypes(d *def.Definition, result num.DType) []num.DType {
 	if !d.HasScales() {
@@ -63,30 +42,9 @@ func ways(t testing.TB) []integer.Way {
 	return list
 }
 
-// execute runs a program in one goroutine, its items in an order and on workers that the
-// generator decides.
-func execute(p lowercpu.Program, operands []num.Array, g *gen.Generator) {
-	call := &lower.Call{}
-	for _, a := range operands {
-		call.Operands = append(call.Operands, lower.Operand{Array: a})
-	}
-	workers := 1 + g.Below(3)
-	job := p.Bind(call, workers)
-	for {
-		items, ok := job.Next()
-		if !ok {
-			job.Release()
-			return
-		}
-		order := make([]int, items)
-		for i := range order {
-			k := g.Below(i + 1)
-			order[i], order[k] = order[k], i
-		}
-		for _, item := range order {
-			job.Do(g.Below(workers), item)
-		}
-	}
+// execute runs a program with a few workers.
+func execute(p lowercpu.Program, c *randdef.Case, g *gen.Generator) {
+	cputest.Execute(p, cputest.CallOf(c), 1+g.Below(3), g)
 }
 
 // compare holds every way against the reference.
@@ -96,17 +54,14 @@ func compare(t *testing.T, c *randdef.Case, g *gen.Generator, most int) {
 	if err := reference.Run(want.Definition, want.Operands, reference.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	var formats []num.DType
-	for _, a := range c.Operands {
-		formats = append(formats, a.DType)
-	}
+	formats := cputest.DTypesOf(c.Operands)
 	for _, way := range ways(t) {
 		p, err := integer.CompileWay(c.Definition, formats, way, most)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := c.Clone()
-		execute(p, got.Operands, g)
+		execute(p, got, g)
 		if text := randdef.Diff(got, want); text != "" {
 			t.Fatalf("%s, left [%d %d]: %s\n%s", way, c.Operands[0].Rows, c.Operands[0].Cols, text, c.Definition.Text())
 		}
@@ -129,7 +84,7 @@ func extremes(c *randdef.Case, g *gen.Generator) {
 // TestSmall covers every form, strided operands, and lengths around words, register blocks and strips.
 func TestSmall(t *testing.T) {
 	g := gen.New("small bytes")
-	for _, d := range forms(t) {
+	for _, d := range forms {
 		for n := range testlevel.Pick(40, 400) {
 			c := randdef.NewCase(g, d, dtypes(d, num.FloatDTypes[g.Below(3)]), map[string]int{"M": 1 + g.Below(15), "N": 1 + g.Below(80), "K": 1 + n%20})
 			if g.Below(2) == 0 {
@@ -143,7 +98,7 @@ func TestSmall(t *testing.T) {
 // TestLarge has several tiles, blocks of the summed index, and regions.
 func TestLarge(t *testing.T) {
 	g := gen.New("large bytes")
-	for _, d := range forms(t) {
+	for _, d := range forms {
 		for range testlevel.Pick(1, 6) {
 			c := randdef.NewCase(g, d, dtypes(d, num.F32), map[string]int{"M": 90 + g.Below(20), "N": 250 + g.Below(20), "K": 505 + g.Below(20)})
 			extremes(c, g)
@@ -155,7 +110,7 @@ func TestLarge(t *testing.T) {
 // TestWraps: 2^17 products of (-128)² are 2^31, which is -2^31 as an int32.
 func TestWraps(t *testing.T) {
 	for _, way := range ways(t) {
-		d := forms(t)[2] // right transposed
+		d := forms[2] // right transposed
 		for _, k := range []int{1<<17 - 1, 1 << 17, 1<<17 + 1, 1<<18 + 3} {
 			operands := []num.Array{num.NewArray(num.I8, 1, k), num.NewArray(num.I8, 1, k), num.NewArray(num.I32, 1, 1)}
 			for i := range k {
@@ -165,7 +120,7 @@ func TestWraps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			execute(p, operands, gen.New("wraps"))
+			execute(p, &randdef.Case{Definition: d, Operands: operands}, gen.New("wraps"))
 			if got, want := operands[2].Int(0, 0), int32(uint32(k)<<14); got != want {
 				t.Errorf("%s: %d products of (-128)²: got %d, want %d", way, k, got, want)
 			}
@@ -175,7 +130,7 @@ func TestWraps(t *testing.T) {
 
 // TestRefused: other products, and other processors.
 func TestRefused(t *testing.T) {
-	d := forms(t)[0]
+	d := forms[0]
 	for want, refused := range map[string]struct {
 		dtypes []num.DType
 		set    machine.Set
@@ -192,7 +147,7 @@ func TestRefused(t *testing.T) {
 // BenchmarkProducts measures products per second on one core, by generated code and by the plain
 // lowering, and copies of the same operands.
 func BenchmarkProducts(b *testing.B) {
-	d := forms(b)[2]
+	d := forms[2]
 	for _, n := range []int{64, 256, 1024} {
 		operands := []num.Array{num.NewArray(num.I8, n, n), num.NewArray(num.I8, n, n), num.NewArray(num.I32, n, n)}
 		g := gen.New("products")
@@ -213,7 +168,7 @@ func BenchmarkProducts(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			return func() { execute(p, operands, g) }
+			return func() { execute(p, &randdef.Case{Definition: d, Operands: operands}, g) }
 		}
 		for _, way := range integer.Ways() {
 			bench(way.String(), run(integer.CompileWay(d, dtypes(d, num.I32), way, 0)))

@@ -49,7 +49,8 @@ type worker struct {
 
 func (j *job) bind(c *lower.Call, workers int) {
 	j.tiles.Set(j.p.d, c, tileRows, tileCols)
-	j.whole = lower.Tile{Left: c.Operands[0].Array, Right: c.Operands[1].Array, Result: c.Operands[2].Array, Rows: j.tiles.Rows, Cols: j.tiles.Products.Cols, End: j.tiles.Depth}
+	left, right, result := c.OfProduct(j.p.d)
+	j.whole = lower.Tile{Left: left.Array, Right: right.Array, Result: result.Array, Rows: j.tiles.Rows, Cols: j.tiles.Products.Cols, End: j.tiles.Depth}
 	bytes := max(1, 4*j.p.kernel.wordsOf(j.whole.End))
 	j.rows = max(tileRows, j.p.most/bytes/tileRows*tileRows)
 	j.cols = max(tileCols, j.p.most/bytes/tileCols*tileCols)

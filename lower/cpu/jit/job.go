@@ -98,22 +98,9 @@ func (p *program) Bind(c *lower.Call, workers int) cpu.Job {
 
 // fold treats the contiguous operands of a flat definition as one row.
 func (j *job) fold() {
-	j.isFolded = false
-	if !j.p.flat {
-		return
-	}
-	for i := range j.operands {
-		a := &j.operands[i]
-		if j.p.d.Operands[i].Extent == def.PerElement && a.Stride != a.Cols && a.Rows != 1 {
-			return
-		}
-	}
-	j.isFolded = true
-	j.rows, j.cols = 1, j.rows*j.cols
-	for i := range j.operands {
-		if a := &j.operands[i]; j.p.d.Operands[i].Extent == def.PerElement {
-			a.Rows, a.Cols, a.Stride = 1, j.cols, j.cols
-		}
+	j.isFolded = j.p.flat && cpu.Fold(j.p.d, j.operands)
+	if j.isFolded {
+		j.rows, j.cols = 1, j.rows*j.cols
 	}
 }
 

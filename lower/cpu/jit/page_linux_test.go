@@ -9,7 +9,7 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
 	"tokitai/lower"
-	"tokitai/lower/cpu"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/lower/cpu/jit"
 	"tokitai/num"
 	"tokitai/trial/randdef"
@@ -76,7 +76,7 @@ func TestReadsNothingElse(t *testing.T) {
 							}
 							call.Measure(d)
 							p := w.program(t, set, jit.ClassOf(d, call))
-							runCall(p, call, 1+g.Below(3))
+							cputest.ExecuteInTurn(p, call, 1+g.Below(3))
 							got := c.Clone()
 							for i, a := range operands {
 								copy(got.Operands[i].Data, a.Data)
@@ -88,15 +88,4 @@ func TestReadsNothingElse(t *testing.T) {
 			}
 		})
 	}
-}
-
-// runCall runs a program in one goroutine.
-func runCall(p cpu.Program, call *lower.Call, workers int) {
-	job := p.Bind(call, workers)
-	for items, ok := job.Next(); ok; items, ok = job.Next() {
-		for item := range items {
-			job.Do(item%workers, item)
-		}
-	}
-	job.Release()
 }

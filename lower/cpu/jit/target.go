@@ -8,9 +8,6 @@ type target interface {
 	lanes() int
 	// registers returns the number of vector registers that values may have.
 	registers() int
-	// masksTails reports whether what is left of a row is done as one masked vector;
-	// if not, it is done element by element.
-	masksTails() bool
 	// roundsHigh reports whether opRoundHigh is better than the instructions it stands for.
 	roundsHigh() bool
 	// folds returns which of the arguments that are in memory may stay there.

@@ -9,6 +9,7 @@ import (
 	"tokitai/fn"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/lower/cpu/jit"
 	"tokitai/lower/cpu/machine"
 	"tokitai/num"
@@ -257,7 +258,7 @@ func TestParts(t *testing.T) {
 						want := w.interpreted(t, c, g)
 						for _, set := range w.sets {
 							p, got := w.program(t, set, class), c.Clone()
-							execute(p, got, 1+g.Below(3), g)
+							cputest.Execute(p, cputest.CallOf(got), 1+g.Below(3), g)
 							w.report(t, got, want, p, fmt.Sprintf("%v, class %d, %d columns in parts", set, class, cols))
 						}
 					}

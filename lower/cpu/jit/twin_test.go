@@ -7,8 +7,8 @@ import (
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
-	"tokitai/lower"
 	"tokitai/lower/cpu"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/lower/cpu/jit"
 	"tokitai/lower/cpu/machine"
 	"tokitai/num"
@@ -56,32 +56,6 @@ func (w *twin) program(t testing.TB, set machine.Set, class jit.Class) cpu.Progr
 	return p
 }
 
-func callOf(c *randdef.Case) *lower.Call {
-	call := &lower.Call{Params: c.Params}
-	for _, a := range c.Operands {
-		call.Operands = append(call.Operands, lower.Operand{Array: a})
-	}
-	call.Measure(c.Definition)
-	return call
-}
-
-// execute runs a program in one goroutine, its items in an order and on workers
-// that the generator decides.
-func execute(p cpu.Program, c *randdef.Case, workers int, g *gen.Generator) {
-	job := p.Bind(callOf(c), workers)
-	defer job.Release()
-	for items, ok := job.Next(); ok; items, ok = job.Next() {
-		order := make([]int, items)
-		for i := range order {
-			k := g.Below(i + 1)
-			order[i], order[k] = order[k], i
-		}
-		for _, item := range order {
-			job.Do(g.Below(workers), item)
-		}
-	}
-}
-
 // interpreted returns the case with the interpreter's outputs.
 func (w *twin) interpreted(t testing.TB, c *randdef.Case, g *gen.Generator) *randdef.Case {
 	t.Helper()
@@ -90,7 +64,7 @@ func (w *twin) interpreted(t testing.TB, c *randdef.Case, g *gen.Generator) *ran
 		t.Fatal(err)
 	}
 	want := c.Clone()
-	execute(p, want, 1, g)
+	cputest.Execute(p, cputest.CallOf(want), 1, g)
 	return want
 }
 
@@ -98,18 +72,18 @@ func (w *twin) interpreted(t testing.TB, c *randdef.Case, g *gen.Generator) *ran
 // and in place.
 func (w *twin) compare(t testing.TB, c, want *randdef.Case, g *gen.Generator) {
 	t.Helper()
-	class := jit.ClassOf(w.d, callOf(c))
+	class := jit.ClassOf(w.d, cputest.CallOf(c))
 	for _, set := range w.sets {
 		for _, class := range []jit.Class{class, class ^ jit.Long, class ^ jit.Streamed} {
 			p := w.program(t, set, class)
 			got := c.Clone()
 			workers := 1 + g.Below(4)
-			execute(p, got, workers, g)
+			cputest.Execute(p, cputest.CallOf(got), workers, g)
 			w.report(t, got, want, p, fmt.Sprintf("%v, class %d, %d workers", set, class, workers))
 		}
 		if got, ok := c.InPlace(g); ok {
 			p := w.program(t, set, class)
-			execute(p, got, 2, g)
+			cputest.Execute(p, cputest.CallOf(got), 2, g)
 			w.report(t, got, want, p, fmt.Sprintf("%v, in place", set))
 		}
 	}

@@ -39,7 +39,6 @@ func newX86(l *layout, isWide bool) *x86 {
 }
 
 func (t *x86) lanes() int       { return t.width.Bytes() / 4 }
-func (t *x86) masksTails() bool { return t.isWide }
 func (t *x86) roundsHigh() bool { return t.isWide }
 
 // registers leaves three for sequences of instructions.

@@ -40,11 +40,12 @@ func compileConverted(d *def.Definition, dtypes []num.DType, set machine.Set) (l
 	if d.HasScales() || result != factors && result != num.F32 {
 		p.isHeld, result = true, num.F32
 	}
+	f := d.Product()
+	left, right, out := &d.Operands[f.Left], &d.Operands[f.Right], &d.Operands[f.Result]
 	plain, err := def.Contraction(d.Name, def.ContractionForm{
-		Left: d.Operands[0].Name, LeftDims: d.Operands[0].Dims, TransposeLeft: d.Product().TransposeLeft,
-		Right: d.Operands[1].Name, RightDims: d.Operands[1].Dims, TransposeRight: d.Product().TransposeRight,
-		Result: d.Operands[2].Name, ResultDims: d.Operands[2].Dims, Accumulate: d.Accumulates(),
-		Groups: def.Groups{Number: d.Groups().Number, Of: d.Groups().Of, Offsets: d.Groups().Offsets},
+		Left: left.Name, LeftDims: left.Dims, TransposeLeft: f.TransposeLeft,
+		Right: right.Name, RightDims: right.Dims, TransposeRight: f.TransposeRight,
+		Result: out.Name, ResultDims: out.Dims, Accumulate: f.Accumulate, Groups: f.Groups,
 	})
 	if err != nil {
 		return nil, err

@@ -45,10 +45,11 @@ func (p *program) Bind(c *lower.Call, workers int) lowercpu.Job {
 		j = &job{}
 	}
 	j.p = p
-	j.left, j.right, j.result = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array
+	left, right, result := c.OfProduct(p.d)
+	j.left, j.right, j.result = left.Array, right.Array, result.Array
 	j.products.Set(p.d, &j.left, &j.right, &j.result)
 	if p.grouping != lower.Ungrouped {
-		j.offsets = c.Operands[3].Array
+		j.offsets = c.OffsetsOf(p.d).Array
 	}
 	e := extent{
 		rows: j.products.Rows, cols: j.products.Cols, depth: j.products.Depth, products: j.products.Count,

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,8 +11,8 @@ import (
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
-	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/lower/cpu/machine"
 	"tokitai/lower/cpu/matmul"
 	"tokitai/num"
@@ -38,78 +37,10 @@ func sets(t testing.TB) []machine.Set {
 	return all[:len(all)-1]
 }
 
-// products are all forms of a contraction: each operand as it is or transposed, the result
-// set or added to. Sizes are M×N, summed over K.
-func products(t testing.TB) []*def.Definition {
-	var all []*def.Definition
-	for form := range 8 {
-		f := def.ContractionForm{
-			Left: "a", LeftDims: []string{"M", "K"}, TransposeLeft: form&1 != 0,
-			Right: "b", RightDims: []string{"K", "N"}, TransposeRight: form&2 != 0,
-			Result: "c", ResultDims: []string{"M", "N"}, Accumulate: form&4 != 0,
-		}
-		name := "product"
-		if f.TransposeLeft {
-			slices.Reverse(f.LeftDims)
-			name += ".left_transposed"
-		}
-		if f.TransposeRight {
-			slices.Reverse(f.RightDims)
-			name += ".right_transposed"
-		}
-		if f.Accumulate {
-			name += ".accumulate"
-		}
-		d, err := def.Contraction(name, f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, d)
-	}
-	return all
-}
-
 var formats = [][]num.DType{
 	{num.F32, num.F32, num.F32},
 	{num.F16, num.F16, num.F16}, {num.F16, num.F16, num.F32},
 	{num.BF16, num.BF16, num.BF16}, {num.BF16, num.BF16, num.F32},
-}
-
-// run executes a program, each worker in a goroutine.
-func run(p lowercpu.Program, operands []num.Array, workers int) {
-	job := p.Bind(callOf(operands), workers)
-	for {
-		items, ok := job.Next()
-		if !ok {
-			job.Release()
-			return
-		}
-		var all sync.WaitGroup
-		for w := range workers {
-			all.Go(func() {
-				for item := w; item < items; item += workers {
-					job.Do(w, item)
-				}
-			})
-		}
-		all.Wait()
-	}
-}
-
-func callOf(operands []num.Array) *lower.Call {
-	call := &lower.Call{}
-	for _, a := range operands {
-		call.Operands = append(call.Operands, lower.Operand{Array: a})
-	}
-	return call
-}
-
-func dtypesOf(operands []num.Array) []num.DType {
-	var dtypes []num.DType
-	for _, a := range operands {
-		dtypes = append(dtypes, a.DType)
-	}
-	return dtypes
 }
 
 func compile(t testing.TB, d *def.Definition, dtypes []num.DType, set machine.Set) lowercpu.Program {
@@ -129,10 +60,10 @@ func compare(t *testing.T, g *gen.Generator, c *randdef.Case, set machine.Set) {
 	if err := reference.Run(want.Definition, want.Operands, reference.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	p := compile(t, c.Definition, dtypesOf(c.Operands), set)
+	p := compile(t, c.Definition, cputest.DTypesOf(c.Operands), set)
 	for range 2 {
 		got, workers := c.Clone(), workerCounts[g.Below(len(workerCounts))]
-		run(p, got.Operands, workers)
+		cputest.ExecuteParallel(p, cputest.CallOf(got), workers)
 		report(t, got, want, workers)
 		matmul.DrawBlocking(g, p)
 	}
@@ -142,7 +73,7 @@ func report(t testing.TB, got, want *randdef.Case, workers int) {
 	t.Helper()
 	if text := randdef.Diff(got, want); text != "" {
 		a, c := got.Operands[0], got.Operands[2]
-		t.Fatalf("%s %v, left [%d %d], result [%d %d], %d workers: %s\n%s", got.Definition.Name, dtypesOf(got.Operands),
+		t.Fatalf("%s %v, left [%d %d], result [%d %d], %d workers: %s\n%s", got.Definition.Name, cputest.DTypesOf(got.Operands),
 			a.Rows, a.Cols, c.Rows, c.Cols, workers, text, got.Definition.Text())
 	}
 }
@@ -151,7 +82,7 @@ func sizes(m, n, k int) map[string]int { return map[string]int{"M": m, "N": n, "
 
 // TestSizes has every size from 1 to 300 of one dimension, the others odd.
 func TestSizes(t *testing.T) {
-	all := products(t)
+	all := cputest.Products()
 	eachSet(t, func(t *testing.T, set machine.Set) {
 		g := gen.New("sizes")
 		others := [][2]int{{1, 3}, {5, 1}, {17, 9}, {33, 2}}
@@ -171,7 +102,7 @@ func TestSizes(t *testing.T) {
 func TestForms(t *testing.T) {
 	eachSet(t, func(t *testing.T, set machine.Set) {
 		g := gen.New("forms")
-		for _, d := range products(t) {
+		for _, d := range cputest.Products() {
 			for _, dtypes := range formats {
 				for range testlevel.Pick(6, 60) {
 					size := func() int { return 1 + g.Below(1+g.Below(70)) }
@@ -214,7 +145,7 @@ func TestLarge(t *testing.T) {
 	shared := [3]int{520, 530, 540} // its operands are packed for all workers
 	eachSet(t, func(t *testing.T, set machine.Set) {
 		g := gen.New("large")
-		all := products(t)
+		all := cputest.Products()
 		for range testlevel.Pick(1, 8) {
 			for _, s := range append(shapes, shared) {
 				d, dtypes := all[g.Below(len(all))], formats[g.Below(len(formats))]
@@ -227,8 +158,8 @@ func TestLarge(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				run(twin, want.Operands, 2)
-				run(compile(t, d, dtypes, set), got.Operands, workers)
+				cputest.ExecuteParallel(twin, cputest.CallOf(want), 2)
+				cputest.ExecuteParallel(compile(t, d, dtypes, set), cputest.CallOf(got), workers)
 				report(t, got, want, workers)
 			}
 		}
@@ -250,7 +181,7 @@ var hard = map[num.DType][]uint32{
 func TestHardValues(t *testing.T) {
 	eachSet(t, func(t *testing.T, set machine.Set) {
 		g := gen.New("hard values")
-		for _, d := range products(t) {
+		for _, d := range cputest.Products() {
 			for _, dtypes := range formats {
 				for i := range testlevel.Pick(4, 40) {
 					c := randdef.NewCase(g, d, dtypes, sizes(1+g.Below(40), 1+g.Below(40), 1+g.Below(20)))
@@ -278,24 +209,12 @@ func TestAllocations(t *testing.T) {
 		t.Skip("skipped: the race detector makes pools forget")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties pools
-	d := products(t)[0]
+	d := cputest.Products()[0]
 	for _, set := range sets(t) {
 		for _, n := range []int{20, 330} {
 			p := compile(t, d, formats[1], set)
-			call := callOf([]num.Array{num.NewArray(num.F16, n, n), num.NewArray(num.F16, n, n), num.NewArray(num.F16, n, n)})
-			once := func() {
-				job := p.Bind(call, 1)
-				for {
-					items, ok := job.Next()
-					if !ok {
-						job.Release()
-						return
-					}
-					for i := range items {
-						job.Do(0, i)
-					}
-				}
-			}
+			call := cputest.Call(d, []num.Array{num.NewArray(num.F16, n, n), num.NewArray(num.F16, n, n), num.NewArray(num.F16, n, n)}, nil)
+			once := func() { cputest.ExecuteInTurn(p, call, 1) }
 			once()
 			if allocations := testing.AllocsPerRun(5, once); allocations != 0 {
 				t.Errorf("%s, %d³: %v allocations", set, n, allocations)
@@ -307,7 +226,7 @@ func TestAllocations(t *testing.T) {
 // TestConcurrentJobs has several goroutines run programs at the same time, while the
 // garbage collector runs.
 func TestConcurrentJobs(t *testing.T) {
-	all := products(t)
+	all := cputest.Products()
 	eachSet(t, func(t *testing.T, set machine.Set) {
 		stop := make(chan struct{})
 		var collector, callers sync.WaitGroup
@@ -330,7 +249,7 @@ func TestConcurrentJobs(t *testing.T) {
 					got := want.Clone()
 					p := compile(t, d, formats[i%len(formats)], set)
 					matmul.DrawBlocking(g, p)
-					run(p, got.Operands, 2)
+					cputest.ExecuteParallel(p, cputest.CallOf(got), 2)
 					if err := reference.Run(d, want.Operands, reference.Options{}); err != nil {
 						t.Error(err)
 						return
@@ -350,7 +269,7 @@ func TestConcurrentJobs(t *testing.T) {
 
 func TestString(t *testing.T) {
 	eachSet(t, func(t *testing.T, set machine.Set) {
-		text := compile(t, products(t)[0], formats[1], set).String()
+		text := compile(t, cputest.Products()[0], formats[1], set).String()
 		fma := map[machine.Set]string{machine.AVX512: "vfmadd231ps zmm", machine.AVX2: "vfmadd231ps ymm", machine.NEON: "fmla"}[set]
 		for _, want := range []string{set.String(), "contraction product of f16 to f16", "model fma", "multiply", fma} {
 			if !strings.Contains(text, want) {
@@ -361,7 +280,7 @@ func TestString(t *testing.T) {
 }
 
 func TestCompileErrors(t *testing.T) {
-	product := products(t)[0]
+	product := cputest.Products()[0]
 	gather := def.Must(def.Gather("rows", def.GatherForm{Index: "index", Table: "table", Out: "out"}))
 	for _, test := range []struct {
 		name   string
@@ -384,7 +303,7 @@ func TestCompileErrors(t *testing.T) {
 }
 
 func BenchmarkProduct(b *testing.B) {
-	d := products(b)[0]
+	d := cputest.Products()[0]
 	for _, set := range sets(b) {
 		for _, dtypes := range formats {
 			for _, n := range []int{16, 64, 256} {
@@ -393,7 +312,7 @@ func BenchmarkProduct(b *testing.B) {
 					p := compile(b, d, dtypes, set)
 					b.ReportAllocs()
 					for b.Loop() {
-						run(p, c.Operands, 1)
+						cputest.ExecuteParallel(p, cputest.CallOf(c), 1)
 					}
 					b.ReportMetric(2e-9*float64(n*n*n)*float64(b.N)/b.Elapsed().Seconds(), "GFLOP/s")
 				})

@@ -7,6 +7,7 @@ import (
 
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/lower/cpu/machine"
 	"tokitai/lower/cpu/matmul"
 	"tokitai/num"
@@ -32,7 +33,7 @@ func page(t *testing.T, bytes int) []byte {
 // TestReadsNothingElse has operands that end where readable memory ends, or begin where it
 // begins: whatever else is read or written ends the process.
 func TestReadsNothingElse(t *testing.T) {
-	all := products(t)
+	all := cputest.Products()
 	eachSet(t, func(t *testing.T, set machine.Set) {
 		g := gen.New("reads nothing else")
 		for range testlevel.Pick(60, 600) {
@@ -52,7 +53,7 @@ func TestReadsNothingElse(t *testing.T) {
 			}
 			p := compile(t, d, dtypes, set)
 			for range 3 {
-				run(p, operands, 2)
+				cputest.ExecuteParallel(p, cputest.Call(d, operands, nil), 2)
 				matmul.DrawBlocking(g, p)
 			}
 		}

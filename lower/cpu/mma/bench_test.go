@@ -6,6 +6,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/lower/cpu/machine"
 	"tokitai/num"
 	"tokitai/trial"
@@ -13,7 +14,7 @@ import (
 
 // BenchmarkProducts measures products per second on one core.
 func BenchmarkProducts(b *testing.B) {
-	d := forms(b)[0]
+	d := cputest.Products()[0]
 	for _, m := range []def.Model{def.MMA(16, 25), def.MMA(8, 24), def.MMA(4, 23)} {
 		for _, dtype := range []num.DType{num.F16, num.BF16} {
 			for _, n := range []int{64, 512} {
@@ -26,7 +27,7 @@ func BenchmarkProducts(b *testing.B) {
 					p := compile(b, d, operands, m, set)
 					b.Run(fmt.Sprintf("%s/%s/%d/%s", m, dtype, n, set), func(b *testing.B) {
 						for b.Loop() {
-							execute(p, operands, g)
+							execute(p, d, operands, g)
 						}
 						b.ReportMetric(float64(n*n*n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gproducts/s")
 					})

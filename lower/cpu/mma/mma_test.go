@@ -11,8 +11,8 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/internal/tensorcore"
 	"tokitai/internal/testlevel"
-	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/lower/cpu/machine"
 	"tokitai/lower/cpu/mma"
 	"tokitai/num"
@@ -20,38 +20,6 @@ import (
 	"tokitai/trial"
 	"tokitai/trial/randdef"
 )
-
-// forms are all forms of a contraction: each operand as it is or transposed, the result
-// set or added to. Sizes are M×N, summed over K.
-func forms(t testing.TB) []*def.Definition {
-	t.Helper()
-	var all []*def.Definition
-	for form := range 8 {
-		f := def.ContractionForm{
-			Left: "a", LeftDims: []string{"M", "K"}, TransposeLeft: form&1 != 0,
-			Right: "b", RightDims: []string{"K", "N"}, TransposeRight: form&2 != 0,
-			Result: "c", ResultDims: []string{"M", "N"}, Accumulate: form&4 != 0,
-		}
-		name := "product"
-		if f.TransposeLeft {
-			f.LeftDims = []string{"K", "M"}
-			name += ".left_transposed"
-		}
-		if f.TransposeRight {
-			f.RightDims = []string{"N", "K"}
-			name += ".right_transposed"
-		}
-		if f.Accumulate {
-			name += ".accumulate"
-		}
-		d, err := def.Contraction(name, f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, d)
-	}
-	return all
-}
 
 var formats = [][]num.DType{
 	{num.F16, num.F16, num.F16}, {num.F16, num.F16, num.F32},
@@ -69,45 +37,16 @@ func anyModel(g *gen.Generator) def.Model {
 
 func compile(t testing.TB, d *def.Definition, operands []num.Array, m def.Model, set machine.Set) lowercpu.Program {
 	t.Helper()
-	var dtypes []num.DType
-	for _, o := range operands {
-		dtypes = append(dtypes, o.DType)
-	}
-	p, err := mma.Compile(d, dtypes, m, set)
+	p, err := mma.Compile(d, cputest.DTypesOf(operands), m, set)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func callOf(operands []num.Array) *lower.Call {
-	call := &lower.Call{}
-	for _, a := range operands {
-		call.Operands = append(call.Operands, lower.Operand{Array: a})
-	}
-	return call
-}
-
-// execute runs a program in one goroutine, its items in an order and on workers that the
-// generator decides: whatever depends on either shows.
-func execute(p lowercpu.Program, operands []num.Array, g *gen.Generator) {
-	workers := 1 + g.Below(3)
-	job := p.Bind(callOf(operands), workers)
-	for {
-		items, ok := job.Next()
-		if !ok {
-			job.Release()
-			return
-		}
-		order := make([]int, items)
-		for i := range order {
-			k := g.Below(i + 1)
-			order[i], order[k] = order[k], i
-		}
-		for _, item := range order {
-			job.Do(g.Below(workers), item)
-		}
-	}
+// execute runs a program with a few workers.
+func execute(p lowercpu.Program, d *def.Definition, operands []num.Array, g *gen.Generator) {
+	cputest.Execute(p, cputest.Call(d, operands, nil), 1+g.Below(3), g)
 }
 
 // compare holds the programs of every instruction set against the reference.
@@ -119,7 +58,7 @@ func compare(t testing.TB, c *randdef.Case, m def.Model, g *gen.Generator) {
 	}
 	for _, set := range machine.Available() {
 		p, got := compile(t, c.Definition, c.Operands, m, set), c.Clone()
-		execute(p, got.Operands, g)
+		execute(p, c.Definition, got.Operands, g)
 		if text := randdef.Diff(got, want); text != "" {
 			a := &c.Operands[0]
 			t.Fatalf("%s in %s, left [%d %d] %s: %s\n%s", m, set, a.Rows, a.Cols, a.DType, text, c.Definition.Text())
@@ -156,7 +95,7 @@ func TestDeviceAnswers(t *testing.T) {
 		}
 		for _, set := range machine.Available() {
 			operands := []num.Array{left, right, old.Clone()}
-			execute(compile(t, d, operands, def.MMA(16, 25), set), operands, g)
+			execute(compile(t, d, operands, def.MMA(16, 25), set), d, operands, g)
 			hash := sha256.Sum256(operands[2].Data)
 			if got := hex.EncodeToString(hash[:8]); got != kind.Answer {
 				t.Errorf("%s %s in %s: the results hash to %s, the H200's to %s", kind.DType, kind.Name, set, got, kind.Answer)
@@ -168,7 +107,7 @@ func TestDeviceAnswers(t *testing.T) {
 // TestModels has all models, each with sums of a part of a step up to a few steps.
 func TestModels(t *testing.T) {
 	g := gen.New("models")
-	all := forms(t)
+	all := cputest.Products()
 	for L := 1; L <= 32; L++ {
 		for F := 1; F <= 32; F++ {
 			for range testlevel.Pick(1, 4) {
@@ -183,7 +122,7 @@ func TestModels(t *testing.T) {
 // TestSizes has all small sizes of the result and all small lengths of the sums.
 func TestSizes(t *testing.T) {
 	g := gen.New("sizes")
-	all := forms(t)
+	all := cputest.Products()
 	size := func(M, N, K int) {
 		c := randdef.NewCase(g, all[g.Below(8)], formats[g.Below(4)], map[string]int{"M": M, "N": N, "K": K})
 		compare(t, c, anyModel(g), g)
@@ -209,7 +148,7 @@ func TestTiles(t *testing.T) {
 		{2, 3, 127}, {3, 2, 128}, {1, 5, 129}, {2, 2, 400},
 		{129, 130, 3}, {130, 5, 131}, {3, 130, 131},
 	} {
-		for _, d := range forms(t) {
+		for _, d := range cputest.Products() {
 			c := randdef.NewCase(g, d, formats[g.Below(4)], map[string]int{"M": s[0], "N": s[1], "K": s[2]})
 			compare(t, c, anyModel(g), g)
 		}
@@ -227,7 +166,7 @@ func TestKindsOfData(t *testing.T) {
 				a, b, acc = append(a, x.A[r][:]...), append(b, x.B[r][:]...), append(acc, x.C[r][:]...)
 			}
 		}
-		for _, d := range forms(t) {
+		for _, d := range cputest.Products() {
 			for range testlevel.Pick(4, 16) {
 				c := randdef.NewCase(g, d, []num.DType{kind.DType, kind.DType, num.F32}, map[string]int{"M": 1 + g.Below(5), "N": 17, "K": 1 + g.Below(99)})
 				for i, patterns := range [][]uint32{a, b, acc} {
@@ -242,7 +181,7 @@ func TestKindsOfData(t *testing.T) {
 // TestPanels divides sums of every length into panels: full, short and empty ones.
 func TestPanels(t *testing.T) {
 	g := gen.New("panels")
-	all := forms(t)
+	all := cputest.Products()
 	for K := 1; K <= 700; K += 1 + g.Below(testlevel.Pick(20, 2)) {
 		for P := 1; P <= 16; P *= 2 {
 			c := randdef.NewCase(g, all[g.Below(8)], formats[g.Below(4)], map[string]int{"M": 1 + g.Below(3), "N": 1 + g.Below(20), "K": K})
@@ -294,7 +233,7 @@ func TestScaled(t *testing.T) {
 // TestOneProgramManyCalls runs one program on several cases at the same time.
 func TestOneProgramManyCalls(t *testing.T) {
 	g := gen.New("many calls")
-	d, m := forms(t)[4], def.Panels(def.MMA(16, 25), 2)
+	d, m := cputest.Products()[4], def.Panels(def.MMA(16, 25), 2)
 	for _, set := range machine.Available() {
 		var p lowercpu.Program
 		var all sync.WaitGroup
@@ -309,7 +248,7 @@ func TestOneProgramManyCalls(t *testing.T) {
 			}
 			own := gen.Seeded(g.Next())
 			all.Go(func() {
-				execute(p, c.Operands, own)
+				execute(p, d, c.Operands, own)
 				if text := randdef.Diff(c, want); text != "" {
 					t.Errorf("%s in %s: %s", m, set, text)
 				}
@@ -321,8 +260,8 @@ func TestOneProgramManyCalls(t *testing.T) {
 
 func TestNoAllocation(t *testing.T) {
 	g := gen.New("no allocation")
-	c := randdef.NewCase(g, forms(t)[7], formats[0], map[string]int{"M": 130, "N": 5, "K": 200})
-	call := callOf(c.Operands)
+	c := randdef.NewCase(g, cputest.Products()[7], formats[0], map[string]int{"M": 130, "N": 5, "K": 200})
+	call := cputest.CallOf(c)
 	for _, set := range machine.Available() {
 		p := compile(t, c.Definition, c.Operands, def.Panels(def.MMA(4, 23), 4), set)
 		if n := testing.AllocsPerRun(10, func() {
@@ -340,7 +279,7 @@ func TestNoAllocation(t *testing.T) {
 }
 
 func TestCompileRefuses(t *testing.T) {
-	product := forms(t)[0]
+	product := cputest.Products()[0]
 	rowwise := def.Must(def.Rowwise("copy", func(b *def.Builder) { b.Out("y", b.In("x"), def.Like("x")) }))
 	for _, c := range []struct {
 		d      *def.Definition

@@ -133,7 +133,8 @@ func (p *gather) Bind(c *lower.Call, workers int) lowercpu.Job {
 	if j == nil {
 		j = &gatherJob{p: p}
 	}
-	j.index, j.table, j.out, j.started = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array, false
+	f := p.d.Form.(*def.Lookup)
+	j.index, j.table, j.out, j.started = c.Operands[f.Index].Array, c.Operands[f.Table].Array, c.Operands[f.Out].Array, false
 	size := j.out.DType.Size()
 	block := itemBytes(&j.out, workers)
 	j.cols = min(j.out.Cols, block/size)

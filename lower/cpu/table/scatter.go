@@ -86,7 +86,8 @@ func (p *scatter) Bind(c *lower.Call, workers int) lowercpu.Job {
 	if j == nil {
 		j = &scatterJob{p: p}
 	}
-	j.index, j.rows, j.result, j.phase = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array, bound
+	f := p.d.Form.(*def.Scatter)
+	j.index, j.rows, j.result, j.phase = c.Operands[f.Index].Array, c.Operands[f.Rows].Array, c.Operands[f.Result].Array, bound
 	j.cols = min(j.result.Cols, scatterCols)
 	j.blocks = (j.result.Cols + j.cols - 1) / j.cols
 	j.heavyBlocks = (j.result.Cols + heavyCols - 1) / heavyCols

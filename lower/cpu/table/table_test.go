@@ -2,7 +2,6 @@ package table_test
 
 import (
 	"fmt"
-	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -12,8 +11,8 @@ import (
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
-	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/cputest"
 	"tokitai/lower/cpu/machine"
 	"tokitai/lower/cpu/table"
 	"tokitai/num"
@@ -63,42 +62,10 @@ func compile(t testing.TB, d *def.Definition, dtypes []num.DType, set machine.Se
 	return p
 }
 
-func callOf(c *randdef.Case) *lower.Call {
-	call := &lower.Call{Params: c.Params}
-	for _, a := range c.Operands {
-		call.Operands = append(call.Operands, lower.Operand{Array: a})
-	}
-	return call
-}
-
-// execute runs a program in one goroutine, its items in an order and on workers that
-// the generator decides.
-func execute(p lowercpu.Program, call *lower.Call, workers int, g *gen.Generator) {
-	job := p.Bind(call, workers)
-	defer job.Release()
-	for {
-		items, ok := job.Next()
-		if !ok {
-			return
-		}
-		order := make([]int, items)
-		for i := range order {
-			k := g.Below(i + 1)
-			order[i], order[k] = order[k], i
-		}
-		for _, item := range order {
-			job.Do(g.Below(workers), item)
-		}
-	}
-}
-
 // compare compares the programs of all sets with the reference and with lower/cpu.
 func compare(t *testing.T, c *randdef.Case, workers int, g *gen.Generator) *randdef.Case {
 	t.Helper()
-	var dtypes []num.DType
-	for _, o := range c.Operands {
-		dtypes = append(dtypes, o.DType)
-	}
+	dtypes := cputest.DTypesOf(c.Operands)
 	want := c.Clone()
 	if err := reference.Run(want.Definition, want.Operands, reference.Options{}); err != nil {
 		t.Fatal(err)
@@ -110,7 +77,7 @@ func compare(t *testing.T, c *randdef.Case, workers int, g *gen.Generator) *rand
 	check := func(name string, p lowercpu.Program) {
 		t.Helper()
 		got := c.Clone()
-		execute(p, callOf(got), workers, g)
+		cputest.Execute(p, cputest.CallOf(got), workers, g)
 		if text := randdef.Diff(got, want); text != "" {
 			o := c.Operands
 			t.Fatalf("%s: %s %v, %d×%d of %d×%d, %d workers: %s", name, c.Definition.Name, dtypes, o[1].Rows, o[1].Cols, o[2].Rows, o[2].Cols, workers, text)
@@ -147,7 +114,7 @@ func TestGather(t *testing.T) {
 			}
 			for _, set := range sets(t) {
 				got := c.Clone()
-				execute(compile(t, gather, []num.DType{num.I32, dtype, dtype}, set), callOf(got), 2, g)
+				cputest.Execute(compile(t, gather, []num.DType{num.I32, dtype, dtype}, set), cputest.CallOf(got), 2, g)
 				for q := range s[0] {
 					if string(got.Operands[2].Row(q)) != string(want.Operands[2].Row(q)) {
 						t.Fatalf("%s: %s: row %d of %v differs: index %d", set, dtype, q, s, c.Operands[0].Int(q, 0))
@@ -269,17 +236,14 @@ func TestStream(t *testing.T) {
 // aligned to 64 bytes.
 func compareStream(t *testing.T, set machine.Set, c *randdef.Case, stride, shift, workers int, g *gen.Generator) {
 	t.Helper()
-	var dtypes []num.DType
-	for _, o := range c.Operands {
-		dtypes = append(dtypes, o.DType)
-	}
+	dtypes := cputest.DTypesOf(c.Operands)
 	plain, err := lowercpu.Compile(c.Definition, dtypes, lowercpu.Short)
 	if err != nil {
 		t.Fatal(err)
 	}
 	size := dtypes[2].Size()
 	run := func(p lowercpu.Program) num.Array {
-		call := callOf(c)
+		call := cputest.CallOf(c)
 		data := aligned((c.Operands[2].Rows*stride+shift)*size + 64)
 		for i := range data {
 			data[i] = 0xa5
@@ -287,7 +251,7 @@ func compareStream(t *testing.T, set machine.Set, c *randdef.Case, stride, shift
 		out := c.Operands[2]
 		out.Stride, out.Data = stride, data[shift*size:]
 		call.Operands[2].Array = out
-		execute(p, call, workers, g)
+		cputest.Execute(p, call, workers, g)
 		return out
 	}
 	want, got := run(plain), run(compile(t, c.Definition, dtypes, set))
@@ -301,66 +265,25 @@ func compareStream(t *testing.T, set machine.Set, c *randdef.Case, stride, shift
 }
 
 func TestScatterF16KnownAnswers(t *testing.T) {
-	inf, nan, minusZero := math.Inf(1), math.NaN(), math.Copysign(0, -1)
-	repeat := func(n int, v ...float64) []float64 {
-		var all []float64
-		for range n {
-			all = append(all, v...)
-		}
-		return all
-	}
-	for _, test := range []struct {
-		name   string
-		values []float64
-		old    []float64 // at most one: then it accumulates
-		result num.DType
-		want   uint32
-	}{
-		{"nothing lost in a long sum", repeat(5000, 0x1p-24), nil, num.F16, uint32(num.F32ToF16(5000 * 0x1p-24))},
-		{"small after large", append([]float64{65504}, append(repeat(300, 0x1p-24), -65504)...), nil, num.F16, 300},
-		{"beyond f16 and back", []float64{65504, 65504, -65504}, nil, num.F16, 0x7bff},
-		{"beyond f16", []float64{65504, 16}, nil, num.F16, 0x7c00},
-		{"just not beyond f16", []float64{65504, 15.9921875}, nil, num.F16, 0x7bff},
-		{"exact cancellation", []float64{1.5, -1.5}, nil, num.F16, 0},
-		{"minus zeros", []float64{minusZero, minusZero}, nil, num.F16, 0},
-		{"minus zeros on minus zero", []float64{minusZero}, []float64{minusZero}, num.F16, 0},
-		{"minus zeros on minus zero in f32", []float64{minusZero}, []float64{minusZero}, num.F32, 0},
-		{"infinity", []float64{1, inf, -65504}, nil, num.F16, 0x7c00},
-		{"minus infinity", []float64{-inf, 1}, []float64{5}, num.F32, 0xff800000},
-		{"infinities of both signs", []float64{inf, -inf}, nil, num.F16, 0x7e00},
-		{"infinities of both signs, one of them old", []float64{inf}, []float64{-inf}, num.F32, 0x7fc00000},
-		{"NaN", []float64{1, nan, inf}, nil, num.F16, 0x7e00},
-		{"an old NaN", []float64{1}, []float64{nan}, num.F32, 0x7fc00000},
-		{"a tie to even", []float64{2048, 1}, nil, num.F16, uint32(num.F32ToF16(2048))},
-		{"above a tie", []float64{2048, 1, 0x1p-24}, nil, num.F16, uint32(num.F32ToF16(2050))},
-		{"a tie of f32", []float64{0x1p14, 0x1p-10}, nil, num.F32, math.Float32bits(0x1p14)},
-		{"above a tie of f32", []float64{0x1p14, 0x1p-10, 0x1p-24}, nil, num.F32, math.Float32bits(0x1p14 + 0x1p-9)},
-		{"an old f32 that decides a tie", []float64{1, 0x1p-24}, []float64{0x1p-149}, num.F32, math.Float32bits(1 + 0x1p-23)},
-		{"an old f32 that decides a tie downward", []float64{1, 0x1p-24}, []float64{-0x1p-149}, num.F32, math.Float32bits(1)},
-		{"an old f32 beyond binary64's reach", []float64{0x1p-24}, []float64{0x1p100}, num.F32, math.Float32bits(0x1p100)},
-		{"a sum beyond 53 bits", append(repeat(8196, 65504), 160, 0x1p-24), nil, num.F32, math.Float32bits(0x1p29 + 64)}, // above the tie 2^29 + 32
-		{"a sum beyond 53 bits on an old value", append(repeat(8196, 65504), 160, 0x1p-24), []float64{0}, num.F32, math.Float32bits(0x1p29 + 64)},
-		{"below a tie by one part in 2^53", append(repeat(4098, 65504), 112, -0x1p-24), []float64{0x1p-40}, num.F32, math.Float32bits(0x1p28 + 32)},
-		{"an old f32 near the end of the range", []float64{65504}, []float64{math.MaxFloat32}, num.F32, math.Float32bits(math.MaxFloat32)},
-	} {
+	for _, test := range cputest.ScatterAnswers() {
 		for _, cols := range []int{1, 40} {
-			d := scatters[len(test.old)]
-			g := gen.New(test.name)
-			c := newCase(g, d, num.F16, test.result, len(test.values), 2, cols)
-			for q, v := range test.values {
+			d := scatters[len(test.Old)]
+			g := gen.New(test.Name)
+			c := newCase(g, d, num.F16, test.Result, len(test.Values), 2, cols)
+			for q, v := range test.Values {
 				c.Operands[0].SetBits(q, 0, 1)
 				for k := range cols {
 					c.Operands[1].Set(q, k, float32(v))
 				}
 			}
-			for _, v := range test.old {
+			for _, v := range test.Old {
 				for k := range cols {
 					c.Operands[2].Set(1, k, float32(v))
 				}
 			}
 			want := compare(t, c, 2, g)
-			if bits := num.Canonical(test.result, want.Operands[2].Bits(1, 0)); bits != test.want {
-				t.Errorf("%s: got 0x%x, want 0x%x", test.name, bits, test.want)
+			if bits := num.Canonical(test.Result, want.Operands[2].Bits(1, 0)); bits != test.Want {
+				t.Errorf("%s: got 0x%x, want 0x%x", test.Name, bits, test.Want)
 			}
 		}
 	}
@@ -411,7 +334,7 @@ func TestParallel(t *testing.T) {
 			jobs.Go(func() {
 				for range testlevel.Pick(5, 50, 500) {
 					got := c.Clone()
-					job := p.Bind(callOf(got), 2)
+					job := p.Bind(cputest.CallOf(got), 2)
 					for {
 						items, ok := job.Next()
 						if !ok {
@@ -449,7 +372,7 @@ func TestAllocations(t *testing.T) {
 		for _, d := range []*def.Definition{gather, scatters[0], scatters[1]} {
 			c := newCase(g, d, num.F16, num.F16, 300, 20, 50)
 			p := compile(t, d, []num.DType{num.I32, num.F16, num.F16}, set)
-			call := callOf(c)
+			call := cputest.CallOf(c)
 			n := testing.AllocsPerRun(20, func() {
 				job := p.Bind(call, 2)
 				for {

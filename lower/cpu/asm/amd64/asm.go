@@ -24,6 +24,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"tokitai/lower/cpu/asm"
 )
 
 // Assembler collects the instructions of one piece of code.
@@ -31,23 +33,21 @@ type Assembler struct {
 	// VEXOnly makes an instruction that needs EVEX an error.
 	VEXOnly bool
 
-	code      []byte
-	err       error
-	labels    []int32 // offset of each label, or unbound
+	asm.Base[Label]
+
 	fixups    []fixup
 	constants []constantData
 	shared    map[string]int32 // number of the constant with this alignment and data
 	records   []record
 	args      []arg // of all records
-	comments  []comment
-	codeSize  int // once the constants are placed
+	codeSize  int   // once the constants are placed
 	finished  bool
 }
 
-const unbound = -1
-
 // Label is a place in the code.
 type Label int32
+
+func (l Label) String() string { return fmt.Sprintf("L%d", int32(l)) }
 
 // fixup is a displacement of 32 bits that is not known yet: from end, which the
 // processor counts from, to a label or a constant.
@@ -74,63 +74,12 @@ type record struct {
 	evex     bool
 }
 
-type comment struct {
-	offset int32
-	format string
-	args   []any
-}
-
 // New returns an empty Assembler.
 func New() *Assembler { return &Assembler{} }
 
-// Len returns the number of bytes assembled so far.
-func (a *Assembler) Len() int { return len(a.code) }
-
-// Err returns the first error so far.
-func (a *Assembler) Err() error { return a.err }
-
-func (a *Assembler) fail(err error) {
-	if a.err == nil {
-		a.err = err
-	}
-}
-
-// Label returns a new label. Bind places it.
-func (a *Assembler) Label() Label {
-	a.labels = append(a.labels, unbound)
-	return Label(len(a.labels) - 1)
-}
-
-// Bind places l here.
-func (a *Assembler) Bind(l Label) {
-	switch {
-	case !a.known(l):
-	case a.labels[l] != unbound:
-		a.fail(fmt.Errorf("label L%d is bound twice", l))
-	default:
-		a.labels[l] = int32(len(a.code))
-	}
-}
-
-// Offset returns the offset of l in the code, and whether l is bound.
-func (a *Assembler) Offset(l Label) (int, bool) {
-	if int(l) < 0 || int(l) >= len(a.labels) || a.labels[l] == unbound {
-		return 0, false
-	}
-	return int(a.labels[l]), true
-}
-
-func (a *Assembler) known(l Label) bool {
-	if int(l) < 0 || int(l) >= len(a.labels) {
-		a.fail(fmt.Errorf("unknown label L%d", l))
-		return false
-	}
-	return true
-}
-
 // Address returns l as a memory operand.
 func (a *Assembler) Address(l Label) Mem {
-	a.known(l)
+	a.Knows(l)
 	return Mem{kind: labelled, number: int32(l)}
 }
 
@@ -138,7 +87,7 @@ func (a *Assembler) Address(l Label) Mem {
 // multiple of align, a power of two up to 64; equal constants share their place.
 func (a *Assembler) Constant(data []byte, align int) Mem {
 	if align < 1 || align > 64 || align&(align-1) != 0 {
-		a.fail(fmt.Errorf("constant: alignment %d, want a power of two up to 64", align))
+		a.Fail(fmt.Errorf("constant: alignment %d, want a power of two up to 64", align))
 		return Mem{kind: constant, number: -1}
 	}
 	key := string(append([]byte{byte(align)}, data...))
@@ -167,49 +116,43 @@ func (a *Assembler) Uint64(x uint64) Mem {
 	return a.Constant(binary.LittleEndian.AppendUint64(nil, x), 8)
 }
 
-// Comment records a remark about the instructions that follow, for Listing.
-// The arguments are formatted when Listing is called.
-func (a *Assembler) Comment(format string, args ...any) {
-	a.comments = append(a.comments, comment{int32(len(a.code)), format, args})
-}
-
 // Finish resolves labels, appends the constants and returns the code, or the first
 // error of all. The code must be loaded at an address that is a multiple of 64.
 func (a *Assembler) Finish() ([]byte, error) {
-	if a.err != nil {
-		return nil, a.err
+	if a.Err() != nil {
+		return nil, a.Err()
 	}
 	if a.finished {
-		return a.code, nil
+		return a.Code, nil
 	}
-	a.codeSize = len(a.code)
+	a.codeSize = len(a.Code)
 	for i := range a.constants {
 		c := &a.constants[i]
-		for len(a.code)%c.align != 0 {
-			a.code = append(a.code, 0xCC) // int3
+		for len(a.Code)%c.align != 0 {
+			a.Code = append(a.Code, 0xCC) // int3
 		}
-		c.offset = int32(len(a.code))
-		a.code = append(a.code, c.data...)
+		c.offset = int32(len(a.Code))
+		a.Code = append(a.Code, c.data...)
 	}
-	if len(a.code) > math.MaxInt32 {
-		a.fail(fmt.Errorf("code of %d bytes, want at most %d", len(a.code), math.MaxInt32))
-		return nil, a.err
+	if len(a.Code) > math.MaxInt32 {
+		a.Fail(fmt.Errorf("code of %d bytes, want at most %d", len(a.Code), math.MaxInt32))
+		return nil, a.Err()
 	}
 	for _, f := range a.fixups {
 		var to int32
 		switch {
 		case f.target.kind == constant && f.target.number >= 0:
 			to = a.constants[f.target.number].offset
-		case f.target.kind == labelled && a.labels[f.target.number] != unbound:
-			to = a.labels[f.target.number]
+		case f.target.kind == labelled && a.Place(Label(f.target.number)) != asm.Unbound:
+			to = a.Place(Label(f.target.number))
 		default:
-			a.fail(fmt.Errorf("label L%d is not bound", f.target.number))
-			return nil, a.err
+			a.Fail(fmt.Errorf("label L%d is not bound", f.target.number))
+			return nil, a.Err()
 		}
-		binary.LittleEndian.PutUint32(a.code[f.at:], uint32(to+f.target.Disp-f.end))
+		binary.LittleEndian.PutUint32(a.Code[f.at:], uint32(to+f.target.Disp-f.end))
 	}
 	a.finished = true
-	return a.code, nil
+	return a.Code, nil
 }
 
 // V assembles a vector instruction, operands in Intel's order: the destination first.
@@ -221,7 +164,7 @@ func (a *Assembler) V(op Op, w Width, operands ...Operand) {
 		err = a.vector(op, w, args, mods)
 	}
 	if err != nil {
-		a.fail(fmt.Errorf("%s, width %v: %w", op, w, err))
+		a.Fail(fmt.Errorf("%s, width %v: %w", op, w, err))
 	}
 }
 
@@ -231,10 +174,10 @@ func (a *Assembler) K(op Op, operands ...Operand) { a.V(op, X, operands...) }
 // begin starts an instruction.
 func (a *Assembler) begin() {
 	if a.finished {
-		a.fail(fmt.Errorf("code is finished"))
+		a.Fail(fmt.Errorf("code is finished"))
 	}
 	if a.records == nil {
-		a.code = make([]byte, 0, 1<<13)
+		a.Code = make([]byte, 0, 1<<13)
 		a.records = make([]record, 0, 1<<10)
 		a.args = make([]arg, 0, 3<<10)
 	}

@@ -19,12 +19,12 @@ var update = flag.Bool("update", false, "write testdata/golden.txt")
 func golden(t *testing.T) []string {
 	a := New()
 	instances(rand.New(rand.NewPCG(5, 6)), 2, func(op Op, w Width, operands []Operand) { a.V(op, w, operands...) })
-	if a.err != nil {
-		t.Fatal(a.err)
+	if a.Err() != nil {
+		t.Fatal(a.Err())
 	}
 	g := program(t, 1)
-	if g.err != nil {
-		t.Fatal(g.err)
+	if g.Err() != nil {
+		t.Fatal(g.Err())
 	}
 	var lines []string
 	for _, a := range []*Assembler{a, g} {
@@ -134,7 +134,7 @@ func TestAddresses(t *testing.T) {
 			if x.mem.kind == constant {
 				want += a.constants[x.mem.number].offset
 			} else {
-				want += a.labels[x.mem.number]
+				want += a.Place(Label(x.mem.number))
 			}
 			m := address.FindStringSubmatch(dis[int(r.offset)])
 			if m == nil {
@@ -179,9 +179,9 @@ func TestNops(t *testing.T) {
 		a := New()
 		a.Nop(n)
 		a.Ret()
-		dis := gnuDisassemble(t, a.code)
-		if len(a.code) != n+1 || dis[n] != "ret" {
-			t.Errorf("nop of %d bytes: %x", n, a.code)
+		dis := gnuDisassemble(t, a.Code)
+		if len(a.Code) != n+1 || dis[n] != "ret" {
+			t.Errorf("nop of %d bytes: %x", n, a.Code)
 		}
 		for offset, text := range dis {
 			if offset < n && !strings.HasPrefix(text, "nop") && text != "xchg   ax,ax" {

@@ -1,6 +1,10 @@
 package amd64
 
-import "fmt"
+import (
+	"fmt"
+
+	"tokitai/lower/cpu/asm"
+)
 
 // Cond is a condition of J, Cmov and Set.
 type Cond uint8
@@ -41,7 +45,7 @@ func (a *Assembler) Jmp(l Label) { a.branch(jmp, 0, l, 0xEB, 0xE9) }
 // J assembles a jump to l if c holds.
 func (a *Assembler) J(c Cond, l Label) {
 	if c > Greater {
-		a.fail(fmt.Errorf("j: unknown condition %d", c))
+		a.Fail(fmt.Errorf("j: unknown condition %d", c))
 		return
 	}
 	a.branch(jcc, c, l, 0x70|uint8(c), 0x80|uint8(c))
@@ -53,22 +57,22 @@ func (a *Assembler) Call(l Label) { a.branch(call, 0, l, 0, 0xE8) }
 // branch assembles a jump: the short one if l is bound and near.
 func (a *Assembler) branch(op Op, c Cond, l Label, short, near uint8) {
 	a.begin()
-	if !a.known(l) {
+	if !a.Knows(l) {
 		return
 	}
-	start := len(a.code)
+	start := len(a.Code)
 	m := Mem{kind: labelled, number: int32(l)}
 	a.args = append(a.args, arg{kind: memArg, mem: m})
-	if to := a.labels[l]; short != 0 && to != unbound && start+2-int(to) <= 128 {
-		a.code = append(a.code, short, byte(int(to)-start-2))
+	if to := a.Place(l); short != 0 && to != asm.Unbound && start+2-int(to) <= 128 {
+		a.Code = append(a.Code, short, byte(int(to)-start-2))
 	} else {
 		if op == jcc {
-			a.code = append(a.code, 0x0F)
+			a.Code = append(a.Code, 0x0F)
 		}
-		a.code = append(a.code, near)
-		at := int32(len(a.code))
+		a.Code = append(a.Code, near)
+		at := int32(len(a.Code))
 		a.fixups = append(a.fixups, fixup{at: at, end: at + 4, target: m})
-		a.code = append(a.code, 0, 0, 0, 0)
+		a.Code = append(a.Code, 0, 0, 0, 0)
 	}
 	a.record(record{op: op, mods: modifiers{cond: c}}, start, 1)
 }
@@ -78,10 +82,10 @@ func (a *Assembler) JmpReg(r Reg) {
 	a.begin()
 	_, args, err := a.decode([]Operand{r})
 	if err != nil {
-		a.fail(fmt.Errorf("jmp: %w", err))
+		a.Fail(fmt.Errorf("jmp: %w", err))
 		return
 	}
-	start := len(a.code)
+	start := len(a.Code)
 	a.legacy(32, 0, 0, 0xFF, 4, &args[0], nil)
 	a.record(record{op: jmp, width: 64}, start, 1)
 }
@@ -97,10 +101,10 @@ func (a *Assembler) Cmov(c Cond, size int, dst Reg, src Operand) {
 		err = wrongOperands(sh)
 	}
 	if err != nil {
-		a.fail(fmt.Errorf("cmov: %w", err))
+		a.Fail(fmt.Errorf("cmov: %w", err))
 		return
 	}
-	start := len(a.code)
+	start := len(a.Code)
 	a.legacy(size, 0, 0x0F, 0x40|uint8(c), args[0].reg, &args[1], nil)
 	a.record(record{op: cmov, width: uint8(size), mods: modifiers{cond: c}}, start, 2)
 }
@@ -116,10 +120,10 @@ func (a *Assembler) Set(c Cond, dst Operand) {
 		err = wrongOperands(sh)
 	}
 	if err != nil {
-		a.fail(fmt.Errorf("set: %w", err))
+		a.Fail(fmt.Errorf("set: %w", err))
 		return
 	}
-	start := len(a.code)
+	start := len(a.Code)
 	a.legacy(8, 0, 0x0F, 0x90|uint8(c), 0, &args[0], args)
 	a.record(record{op: set, width: 8, mods: modifiers{cond: c}}, start, 1)
 }
@@ -144,8 +148,8 @@ func (a *Assembler) Ud2() { a.bytes(ud2, 0x0F, 0x0B) }
 
 func (a *Assembler) bytes(op Op, b ...byte) {
 	a.begin()
-	start := len(a.code)
-	a.code = append(a.code, b...)
+	start := len(a.Code)
+	a.Code = append(a.Code, b...)
 	a.record(record{op: op}, start, 0)
 }
 
@@ -167,8 +171,8 @@ func (a *Assembler) Nop(n int) {
 // Align assembles no-ops up to the next multiple of n, a power of two up to 64.
 func (a *Assembler) Align(n int) {
 	if n < 1 || n > 64 || n&(n-1) != 0 {
-		a.fail(fmt.Errorf("align: %d, want a power of two up to 64", n))
+		a.Fail(fmt.Errorf("align: %d, want a power of two up to 64", n))
 		return
 	}
-	a.Nop(-len(a.code) & (n - 1))
+	a.Nop(-len(a.Code) & (n - 1))
 }

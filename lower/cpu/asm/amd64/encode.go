@@ -53,7 +53,7 @@ func (a *Assembler) vector(op Op, w Width, args []arg, mods modifiers) error {
 		if err := checkImmediate(args); err != nil {
 			return err
 		}
-		start := len(a.code)
+		start := len(a.Code)
 		if evex {
 			a.emitEVEX(e, w, args, mods)
 		} else {
@@ -218,7 +218,7 @@ func (a *Assembler) emitVEX(e *encoding, w Width, args []arg) {
 		f.reg, f.rm = f.rm.reg, &arg{kind: vecArg, reg: f.reg}
 	}
 	a.vexPrefix(e.flags, e.flags&vexW1 != 0, w == Y || e.flags&vexL1 != 0, f)
-	a.code = append(a.code, opcode)
+	a.Code = append(a.Code, opcode)
 	a.modRM(f, 0)
 }
 
@@ -231,12 +231,12 @@ func (a *Assembler) vexPrefix(flags flags, w1, l1 bool, f fields) {
 	}
 	r := f.reg >> 3 & 1
 	if m := flags & mapMask; m == m0F && !w1 && x == 0 && b == 0 {
-		a.code = append(a.code, 0xC5, (r^1)<<7|last)
+		a.Code = append(a.Code, 0xC5, (r^1)<<7|last)
 	} else {
 		if w1 {
 			last |= 0x80
 		}
-		a.code = append(a.code, 0xC4, (r^1)<<7|(x^1)<<6|(b^1)<<5|uint8(m>>mapShift), last)
+		a.Code = append(a.Code, 0xC4, (r^1)<<7|(x^1)<<6|(b^1)<<5|uint8(m>>mapShift), last)
 	}
 }
 
@@ -261,7 +261,7 @@ func (a *Assembler) emitEVEX(e *encoding, w Width, args []arg, mods modifiers) {
 	if mods.zero {
 		p3 |= 0x80
 	}
-	a.code = append(a.code, 0x62, p1, p2, p3, e.opcode)
+	a.Code = append(a.Code, 0x62, p1, p2, p3, e.opcode)
 	a.modRM(f, e.memoryBytes(w, broadcast))
 }
 
@@ -293,15 +293,15 @@ func (a *Assembler) modRM(f fields, unit int) {
 	reg := f.reg & 7 << 3
 	fix := -1
 	if f.rm.kind != memArg {
-		a.code = append(a.code, 0xC0|reg|f.rm.reg&7)
+		a.Code = append(a.Code, 0xC0|reg|f.rm.reg&7)
 	} else {
 		fix = a.memory(reg, &f.rm.mem, unit)
 	}
 	if f.imm != nil {
-		a.code = append(a.code, byte(f.imm.imm))
+		a.Code = append(a.Code, byte(f.imm.imm))
 	}
 	if f.hasIs4 {
-		a.code = append(a.code, f.is4)
+		a.Code = append(a.Code, f.is4)
 	}
 	a.fixed(fix)
 }
@@ -309,7 +309,7 @@ func (a *Assembler) modRM(f fields, unit int) {
 // fixed ends an instruction whose displacement at fix, if any, is not known.
 func (a *Assembler) fixed(fix int) {
 	if fix >= 0 {
-		a.fixups[fix].end = int32(len(a.code))
+		a.fixups[fix].end = int32(len(a.Code))
 	}
 }
 
@@ -318,13 +318,13 @@ func (a *Assembler) fixed(fix int) {
 func (a *Assembler) memory(reg uint8, m *Mem, unit int) int {
 	switch m.kind {
 	case constant, labelled:
-		a.code = append(a.code, reg|5)
-		a.fixups = append(a.fixups, fixup{at: int32(len(a.code)), target: *m})
-		a.code = append(a.code, 0, 0, 0, 0)
+		a.Code = append(a.Code, reg|5)
+		a.fixups = append(a.fixups, fixup{at: int32(len(a.Code)), target: *m})
+		a.Code = append(a.Code, 0, 0, 0, 0)
 		return len(a.fixups) - 1
 	case unbased:
-		a.code = append(a.code, reg|4, scaleBits(m.Scale)|uint8(m.Index)&7<<3|5)
-		a.code = binary.LittleEndian.AppendUint32(a.code, uint32(m.Disp))
+		a.Code = append(a.Code, reg|4, scaleBits(m.Scale)|uint8(m.Index)&7<<3|5)
+		a.Code = binary.LittleEndian.AppendUint32(a.Code, uint32(m.Disp))
 		return -1
 	}
 	base := uint8(m.Base) & 7
@@ -342,19 +342,19 @@ func (a *Assembler) memory(reg uint8, m *Mem, unit int) int {
 	}
 	switch {
 	case m.kind == vectored:
-		a.code = append(a.code, mod|reg|4, scaleBits(m.Scale)|m.vector&7<<3|base)
+		a.Code = append(a.Code, mod|reg|4, scaleBits(m.Scale)|m.vector&7<<3|base)
 	case m.Scale != 0:
-		a.code = append(a.code, mod|reg|4, scaleBits(m.Scale)|uint8(m.Index)&7<<3|base)
+		a.Code = append(a.Code, mod|reg|4, scaleBits(m.Scale)|uint8(m.Index)&7<<3|base)
 	case base == 4:
-		a.code = append(a.code, mod|reg|4, 0x24)
+		a.Code = append(a.Code, mod|reg|4, 0x24)
 	default:
-		a.code = append(a.code, mod|reg|base)
+		a.Code = append(a.Code, mod|reg|base)
 	}
 	switch mod {
 	case 0x40:
-		a.code = append(a.code, byte(disp8))
+		a.Code = append(a.Code, byte(disp8))
 	case 0x80:
-		a.code = binary.LittleEndian.AppendUint32(a.code, uint32(m.Disp))
+		a.Code = binary.LittleEndian.AppendUint32(a.Code, uint32(m.Disp))
 	}
 	return -1
 }

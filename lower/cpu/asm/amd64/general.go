@@ -122,12 +122,12 @@ func (a *Assembler) G(op Op, size int, operands ...Operand) {
 			err = fmt.Errorf("memory is one operand, without broadcast or vector index")
 		}
 	}
-	start := len(a.code)
+	start := len(a.Code)
 	if err == nil {
 		size, err = a.general(op, size, args)
 	}
 	if err != nil {
-		a.fail(fmt.Errorf("%s, %d bits: %w", op, size, err))
+		a.Fail(fmt.Errorf("%s, %d bits: %w", op, size, err))
 		return
 	}
 	a.record(record{op: op, width: uint8(size)}, start, len(args))
@@ -274,9 +274,9 @@ func (a *Assembler) general(op Op, size int, args []arg) (int, error) {
 			return size, wrongOperands(sh)
 		}
 		if args[0].reg > 7 {
-			a.code = append(a.code, 0x41)
+			a.Code = append(a.Code, 0x41)
 		}
-		a.code = append(a.code, 0x50|uint8(op-PUSH)<<3|args[0].reg&7)
+		a.Code = append(a.Code, 0x50|uint8(op-PUSH)<<3|args[0].reg&7)
 	case op >= PREFETCHNTA && op <= PREFETCHW:
 		if !ok("m") {
 			return size, wrongOperands(sh)
@@ -333,7 +333,7 @@ func (a *Assembler) mov(size int, wide uint8, args, low []arg, sh string) (int, 
 		}
 		a.short(size, 0xB0|wide<<3, args[0].reg)
 		for i := range size / 8 {
-			a.code = append(a.code, byte(imm>>(8*i)))
+			a.Code = append(a.Code, byte(imm>>(8*i)))
 		}
 	default:
 		return size, wrongOperands(sh)
@@ -381,7 +381,7 @@ func (a *Assembler) bmi(op Op, size int, args []arg, sh string) error {
 		opcode uint8
 	}{{np, 0xF5}, {p66, 0xF7}, {pF2, 0xF7}, {pF3, 0xF7}, {pF2, 0xF6}, {np, 0xF2}}[op-BZHI]
 	a.vexPrefix(row.prefix|m38, size == 64, false, f)
-	a.code = append(a.code, row.opcode)
+	a.Code = append(a.Code, row.opcode)
 	a.modRM(f, 0)
 	return nil
 }
@@ -390,10 +390,10 @@ func (a *Assembler) bmi(op Op, size int, args []arg, sh string) error {
 // Low are the operands of 8 bits.
 func (a *Assembler) legacy(size int, prefix uint8, escape int, opcode, reg uint8, rm *arg, low []arg) {
 	if size == 16 {
-		a.code = append(a.code, 0x66)
+		a.Code = append(a.Code, 0x66)
 	}
 	if prefix != 0 {
-		a.code = append(a.code, prefix)
+		a.Code = append(a.Code, prefix)
 	}
 	x, b, _ := rm.extensions()
 	rex := reg>>3<<2 | x<<1 | b
@@ -406,49 +406,49 @@ func (a *Assembler) legacy(size int, prefix uint8, escape int, opcode, reg uint8
 		}
 	}
 	if rex != 0 {
-		a.code = append(a.code, 0x40|rex)
+		a.Code = append(a.Code, 0x40|rex)
 	}
 	if escape == 0x0F {
-		a.code = append(a.code, 0x0F)
+		a.Code = append(a.Code, 0x0F)
 	}
-	a.code = append(a.code, opcode)
+	a.Code = append(a.Code, opcode)
 	a.modRM(fields{reg: reg, rm: rm}, 0)
 }
 
 // short emits an opcode that holds a register.
 func (a *Assembler) short(size int, opcode, reg uint8) {
 	if size == 16 {
-		a.code = append(a.code, 0x66)
+		a.Code = append(a.Code, 0x66)
 	}
 	rex := reg >> 3
 	if size == 64 {
 		rex |= 8
 	}
 	if rex != 0 || size == 8 && reg >= 4 {
-		a.code = append(a.code, 0x40|rex)
+		a.Code = append(a.Code, 0x40|rex)
 	}
-	a.code = append(a.code, opcode|reg&7)
+	a.Code = append(a.Code, opcode|reg&7)
 }
 
 // accumulator emits an opcode that implies rax.
 func (a *Assembler) accumulator(size int, opcode uint8) {
 	switch size {
 	case 16:
-		a.code = append(a.code, 0x66)
+		a.Code = append(a.Code, 0x66)
 	case 64:
-		a.code = append(a.code, 0x48)
+		a.Code = append(a.Code, 0x48)
 	}
-	a.code = append(a.code, opcode)
+	a.Code = append(a.Code, opcode)
 }
 
 // immediate emits an immediate of the operand's size, 32 bits at most, and moves the
 // end of the instruction that began before it.
 func (a *Assembler) immediate(imm int64, size int) {
-	at := int32(len(a.code))
+	at := int32(len(a.Code))
 	for i := range min(size, 32) / 8 {
-		a.code = append(a.code, byte(imm>>(8*i)))
+		a.Code = append(a.Code, byte(imm>>(8*i)))
 	}
 	if n := len(a.fixups); n > 0 && a.fixups[n-1].end == at {
-		a.fixups[n-1].end = int32(len(a.code))
+		a.fixups[n-1].end = int32(len(a.Code))
 	}
 }

@@ -86,9 +86,8 @@ func program(t *testing.T, each int) *Assembler {
 	r := rand.New(rand.NewPCG(3, 4))
 	generalInstances(r, each, func(op Op, size int, operands []Operand) {
 		a.G(op, size, operands...)
-		if a.err != nil {
-			t.Errorf("%v", a.err)
-			a.err = nil
+		if a.Err() != nil {
+			t.Fatalf("%v", a.Err())
 		}
 	})
 	for c := Overflow; c <= Greater; c++ {
@@ -115,8 +114,8 @@ func program(t *testing.T, each int) *Assembler {
 
 func TestGeneralAgainstGNU(t *testing.T) {
 	a := program(t, 12)
-	if a.err != nil {
-		t.Fatal(a.err)
+	if a.Err() != nil {
+		t.Fatal(a.Err())
 	}
 	compareGNU(t, a)
 }

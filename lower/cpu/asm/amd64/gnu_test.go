@@ -175,14 +175,14 @@ func (r *record) immediateSize() int {
 
 // bytesOf returns the bytes of record i.
 func (a *Assembler) bytesOf(i int) []byte {
-	end := len(a.code)
+	end := len(a.Code)
 	if a.finished {
 		end = a.codeSize
 	}
 	if i+1 < len(a.records) {
 		end = int(a.records[i+1].offset)
 	}
-	return a.code[a.records[i].offset:end]
+	return a.Code[a.records[i].offset:end]
 }
 
 // compareGNU compares the instructions with what GNU as makes of their text, and their
@@ -194,7 +194,7 @@ func compareGNU(t *testing.T, a *Assembler) {
 	for i := range a.records {
 		lines = append(lines, a.text(&a.records[i]))
 	}
-	ours := gnuDisassemble(t, a.code)
+	ours := gnuDisassemble(t, a.Code)
 	theirs := gnuAssemble(t, lines)
 	var others []byte
 	var offsets []int

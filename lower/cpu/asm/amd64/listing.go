@@ -10,28 +10,17 @@ import (
 // constants are named L and C with their numbers.
 func (a *Assembler) Listing() string {
 	var b strings.Builder
-	end := len(a.code)
+	end := len(a.Code)
 	if a.finished {
 		end = a.codeSize
 	}
-	at := make(map[int32][]int)
-	for l, offset := range a.labels {
-		if offset != unbound {
-			at[offset] = append(at[offset], l)
-		}
-	}
-	comments := a.comments
+	remarks := a.Remarks()
 	before := func(offset int32) string {
-		for _, l := range at[offset] {
-			fmt.Fprintf(&b, "L%d:\n", l)
+		labels, remark := remarks(int(offset))
+		for _, l := range labels {
+			fmt.Fprintf(&b, "%v:\n", l)
 		}
-		delete(at, offset)
-		var texts []string
-		for len(comments) > 0 && comments[0].offset <= offset {
-			texts = append(texts, fmt.Sprintf(comments[0].format, comments[0].args...))
-			comments = comments[1:]
-		}
-		return strings.Join(texts, "; ")
+		return remark
 	}
 	for i := range a.records {
 		r := &a.records[i]
@@ -40,7 +29,7 @@ func (a *Assembler) Listing() string {
 			next = a.records[i+1].offset
 		}
 		remark := before(r.offset)
-		line := fmt.Sprintf("%6x  %-24x  %s", r.offset, a.code[r.offset:next], a.text(r))
+		line := fmt.Sprintf("%6x  %-24x  %s", r.offset, a.Code[r.offset:next], a.text(r))
 		if remark != "" {
 			line = fmt.Sprintf("%-80s ; %s", line, remark)
 		}

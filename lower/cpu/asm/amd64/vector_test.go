@@ -129,9 +129,8 @@ func TestVectorsAgainstGNU(t *testing.T) {
 	a := New()
 	instances(r, 24, func(op Op, w Width, operands []Operand) {
 		a.V(op, w, operands...)
-		if a.err != nil {
-			t.Errorf("%v", a.err)
-			a.err = nil
+		if a.Err() != nil {
+			t.Fatalf("%v", a.Err())
 		}
 	})
 	compareGNU(t, a)

@@ -5,24 +5,22 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"tokitai/lower/cpu/asm"
 )
 
 // Assembler collects the instructions of one piece of code. The first error is what Finish
 // returns.
 type Assembler struct {
-	code      []byte
-	err       error
-	labels    []int32 // offset of each label, or unbound
+	asm.Base[Label]
+
 	fixups    []fixup
 	constants []constant
 	shared    map[string]Label // the constant with this alignment and data
 	records   []record
 	operands  []Operand // of all records
-	comments  []comment
 	finished  bool
 }
-
-const unbound = -1
 
 // fixup is an instruction that refers to a label.
 type fixup struct {
@@ -44,61 +42,14 @@ type record struct {
 	first, count int32 // in operands
 }
 
-type comment struct {
-	offset int32
-	format string
-	args   []any
-}
-
 // New returns an empty Assembler.
 func New() *Assembler { return &Assembler{} }
-
-// Len returns the number of bytes assembled so far.
-func (a *Assembler) Len() int { return len(a.code) }
-
-// Err returns the first error so far.
-func (a *Assembler) Err() error { return a.err }
-
-func (a *Assembler) fail(err error) {
-	if a.err == nil {
-		a.err = err
-	}
-}
-
-// Label returns a new label. Bind places it.
-func (a *Assembler) Label() Label {
-	a.labels = append(a.labels, unbound)
-	return Label(len(a.labels) - 1)
-}
-
-// Bind places l here.
-func (a *Assembler) Bind(l Label) {
-	switch {
-	case !a.known(l):
-		a.fail(fmt.Errorf("unknown label %v", l))
-	case a.labels[l] != unbound:
-		a.fail(fmt.Errorf("label %v is bound twice", l))
-	default:
-		a.labels[l] = int32(len(a.code))
-	}
-}
-
-func (a *Assembler) known(l Label) bool { return l >= 0 && int(l) < len(a.labels) }
-
-// Offset returns the offset of l in the code, and whether l is bound. Constants are bound by
-// Finish.
-func (a *Assembler) Offset(l Label) (int, bool) {
-	if !a.known(l) || a.labels[l] == unbound {
-		return 0, false
-	}
-	return int(a.labels[l]), true
-}
 
 // Constant returns the label of data, for LDR and ADR. It is placed after the code at a
 // multiple of align, a power of two from 4 to 64; equal constants share their place.
 func (a *Assembler) Constant(data []byte, align int) Label {
 	if align < 4 || align > 64 || align&(align-1) != 0 {
-		a.fail(fmt.Errorf("constant: alignment %d, want a power of two from 4 to 64", align))
+		a.Fail(fmt.Errorf("constant: alignment %d, want a power of two from 4 to 64", align))
 	}
 	key := string(append([]byte{byte(align)}, data...))
 	if l, ok := a.shared[key]; ok {
@@ -126,21 +77,15 @@ func (a *Assembler) Uint64(x uint64) Label {
 	return a.Constant(binary.LittleEndian.AppendUint64(nil, x), 8)
 }
 
-// Comment records a remark about the instructions that follow, for Listing.
-// The arguments are formatted when Listing is called.
-func (a *Assembler) Comment(format string, args ...any) {
-	a.comments = append(a.comments, comment{int32(len(a.code)), format, args})
-}
-
 // I assembles an instruction, operands in the order of the architecture's assembly language:
 // the destination first, except of stores.
 func (a *Assembler) I(op Op, operands ...Operand) {
 	if a.finished {
-		a.fail(fmt.Errorf("%v: the code is finished", op))
+		a.Fail(fmt.Errorf("%v: the code is finished", op))
 		return
 	}
 	if op >= numOps {
-		a.fail(fmt.Errorf("unknown instruction %v", op))
+		a.Fail(fmt.Errorf("unknown instruction %v", op))
 		return
 	}
 	rows := table()[op]
@@ -156,14 +101,14 @@ func (a *Assembler) I(op Op, operands ...Operand) {
 		}
 	}
 	if specific.bad {
-		a.fail(fmt.Errorf("%v %s: %w", op, join(operands), specific))
+		a.Fail(fmt.Errorf("%v %s: %w", op, join(operands), specific))
 		return
 	}
 	var forms []string
 	for i := range rows {
 		forms = append(forms, rows[i].form)
 	}
-	a.fail(fmt.Errorf("%v %s: operands do not fit, want one of: %s", op, join(operands), strings.Join(forms, "; ")))
+	a.Fail(fmt.Errorf("%v %s: operands do not fit, want one of: %s", op, join(operands), strings.Join(forms, "; ")))
 }
 
 func join(operands []Operand) string {
@@ -186,32 +131,31 @@ func (a *Assembler) V(op Op, t Arrangement, regs ...Vec) {
 // append appends an instruction.
 func (a *Assembler) append(r *compiled, word uint32, operands []Operand) {
 	if a.records == nil {
-		a.code = make([]byte, 0, 1<<12)
+		a.Code = make([]byte, 0, 1<<12)
 		a.records = make([]record, 0, 1<<10)
 		a.operands = make([]Operand, 0, 1<<11)
 	}
 	for i, s := range r.slots {
 		if s.kind >= label26 {
 			l := operands[i].(Label)
-			if !a.known(l) {
-				a.fail(fmt.Errorf("%s: unknown label %v", r.name, l))
+			if !a.Knows(l) {
 				return
 			}
-			a.fixups = append(a.fixups, fixup{int32(len(a.code)), l, s.kind})
+			a.fixups = append(a.fixups, fixup{int32(len(a.Code)), l, s.kind})
 		}
 	}
 	a.records = append(a.records, record{r, int32(len(a.operands)), int32(len(operands))})
 	a.operands = append(a.operands, operands...)
-	a.code = binary.LittleEndian.AppendUint32(a.code, word)
+	a.Code = binary.LittleEndian.AppendUint32(a.Code, word)
 }
 
 // Align appends NOPs up to a multiple of n bytes, a power of two from 4 to 64.
 func (a *Assembler) Align(n int) {
 	if n < 4 || n > 64 || n&(n-1) != 0 {
-		a.fail(fmt.Errorf("align: %d, want a power of two from 4 to 64", n))
+		a.Fail(fmt.Errorf("align: %d, want a power of two from 4 to 64", n))
 		return
 	}
-	for len(a.code)%n != 0 && a.err == nil {
+	for len(a.Code)%n != 0 && a.Err() == nil {
 		a.I(NOP)
 	}
 }
@@ -219,32 +163,32 @@ func (a *Assembler) Align(n int) {
 // Finish resolves labels, appends the constants and returns the code, or the first
 // error of all. The code must be loaded at an address that is a multiple of 64.
 func (a *Assembler) Finish() ([]byte, error) {
-	if a.err != nil || a.finished {
-		return a.code, a.err
+	if a.Err() != nil || a.finished {
+		return a.Code, a.Err()
 	}
 	for _, c := range a.constants {
-		for len(a.code)%c.align != 0 {
-			a.code = append(a.code, 0) // udf
+		for len(a.Code)%c.align != 0 {
+			a.Code = append(a.Code, 0) // udf
 		}
-		a.labels[c.label] = int32(len(a.code))
-		a.code = append(a.code, c.data...)
+		a.Bind(c.label)
+		a.Code = append(a.Code, c.data...)
 	}
 	for _, f := range a.fixups {
-		if a.labels[f.label] == unbound {
-			a.fail(fmt.Errorf("label %v is not bound", f.label))
-			return nil, a.err
+		if a.Place(f.label) == asm.Unbound {
+			a.Fail(fmt.Errorf("label %v is not bound", f.label))
+			return nil, a.Err()
 		}
-		distance := int64(a.labels[f.label] - f.at)
+		distance := int64(a.Place(f.label) - f.at)
 		bits, limit := f.kind.branch(distance)
 		if distance < -limit || distance >= limit {
-			a.fail(fmt.Errorf("label %v is %d bytes away, want less than %d", f.label, distance, limit))
-			return nil, a.err
+			a.Fail(fmt.Errorf("label %v is %d bytes away, want less than %d", f.label, distance, limit))
+			return nil, a.Err()
 		}
-		word := binary.LittleEndian.Uint32(a.code[f.at:])
-		binary.LittleEndian.PutUint32(a.code[f.at:], word|bits)
+		word := binary.LittleEndian.Uint32(a.Code[f.at:])
+		binary.LittleEndian.PutUint32(a.Code[f.at:], word|bits)
 	}
 	a.finished = true
-	return a.code, nil
+	return a.Code, nil
 }
 
 // branch returns the bits of a distance to a label, and how far it may be.

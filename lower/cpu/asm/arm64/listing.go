@@ -36,30 +36,20 @@ type line struct {
 }
 
 func (a *Assembler) lines() []line {
-	placed := make(map[int][]Label)
-	for l, at := range a.labels {
-		if at != unbound {
-			placed[int(at)] = append(placed[int(at)], Label(l))
-		}
-	}
 	var lines []line
-	comments := a.comments
+	remarks := a.Remarks()
 	before := func(at int) string {
-		for _, l := range placed[at] {
+		labels, remark := remarks(at)
+		for _, l := range labels {
 			lines = append(lines, line{offset: at, text: l.String() + ":"})
 		}
-		delete(placed, at)
-		var texts []string
-		for ; len(comments) > 0 && int(comments[0].offset) <= at; comments = comments[1:] {
-			texts = append(texts, fmt.Sprintf(comments[0].format, comments[0].args...))
-		}
-		return strings.Join(texts, "; ")
+		return remark
 	}
 	for i, r := range a.records {
 		at := 4 * i
 		remark := before(at)
 		lines = append(lines, line{
-			offset: at, bytes: a.code[at:][:4:4], remark: remark,
+			offset: at, bytes: a.Code[at:][:4:4], remark: remark,
 			text: r.row.text(a.operands[r.first:][:r.count]),
 		})
 	}
@@ -67,7 +57,7 @@ func (a *Assembler) lines() []line {
 		lines = append(lines, line{offset: 4 * len(a.records), text: "// " + remark})
 	}
 	for _, c := range a.constants {
-		if at := int(a.labels[c.label]); a.finished {
+		if at := int(a.Place(c.label)); a.finished {
 			before(at)
 			bytes := strings.Join(strings.Fields(fmt.Sprint(c.data)), ", ")
 			lines = append(lines, line{offset: at, bytes: c.data, text: ".byte " + strings.Trim(bytes, "[]"), isConstant: true})
