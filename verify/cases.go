@@ -43,12 +43,12 @@ func (t *Target) CheckCase(name string) error {
 
 // CheckShape returns an error unless a shape gives every letter of the target's definition
 // a length of at least 1, and no other letter.
-func (t *Target) CheckShape(s Shape) error { return t.Cases().CheckShape(s) }
+func (t *Target) CheckShape(s Shape) error { return s.Check(t.Definition) }
 
 // CheckRestrictions returns an error for conditions on sizes that the definition does not have, or
 // that no size satisfies.
 func (t *Target) CheckRestrictions(list Restrictions) error {
-	return t.Cases().CheckRestrictions(list)
+	return list.Check(t.Definition)
 }
 
 // The names that callers use of package cases.

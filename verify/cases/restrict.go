@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"tokitai/def"
 )
 
 // Restriction is a condition on one size that a kernel's author declares, such as C % 16 == 0.
@@ -124,13 +125,13 @@ func (list Restrictions) span(letter string, least, most int) (int, int) {
 	return least, most
 }
 
-// CheckRestrictions returns an error for conditions on sizes that the definition does not have, or
+// Check returns an error for conditions on sizes that the definition does not have, or
 // that no size satisfies.
-func (t *Target) CheckRestrictions(list Restrictions) error {
-	letters := t.Definition.Sizes()
+func (list Restrictions) Check(d *def.Definition) error {
+	letters := d.Sizes()
 	for _, r := range list {
 		if !slices.Contains(letters, r.Letter) {
-			return fmt.Errorf("%s: there is no size %s; %s has %s", r, r.Letter, t.Definition.Name, strings.Join(letters, ", "))
+			return fmt.Errorf("%s: there is no size %s; %s has %s", r, r.Letter, d.Name, strings.Join(letters, ", "))
 		}
 		if _, ok := list.nearest(r.Letter, 1); !ok {
 			return fmt.Errorf("%s: no size %s up to %d satisfies that", list, r.Letter, farthest)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"tokitai/def"
 )
 
 // Shape is a length for each letter of a definition.
@@ -39,10 +40,9 @@ func (s Shape) String() string {
 	return strings.Join(parts, ",")
 }
 
-// CheckShape returns an error unless a shape gives every letter of the target's definition
+// Check returns an error unless a shape gives every letter of a definition
 // a length of at least 1, and no other letter.
-func (t *Target) CheckShape(s Shape) error {
-	d := t.Definition
+func (s Shape) Check(d *def.Definition) error {
 	letters := d.Sizes()
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("shape %s: %s; %s has %s", s, fmt.Sprintf(format, args...), d.Name, strings.Join(letters, ", "))
