@@ -10,6 +10,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/verify/cases"
+	"tokitai/verify/origin"
 )
 
 // Kernels that were written elsewhere run in processes of their own. They may refuse calls, return
@@ -23,7 +24,7 @@ func fresh(x *trialRun) (int64, *finding, error) {
 
 // noOutput returns the finding that the kernel returned something other than an output.
 func noOutput(t *Target, err *engine.OutputError) *finding {
-	return &finding{Tier: evidence.Structure, Operand: t.Definition.Operand(err.Operand), Row: -1, Message: firstLine(err.Cause.Error())}
+	return &finding{Tier: evidence.Structure, Operand: t.Definition.Operand(err.Operand), Row: -1, Message: origin.FirstLine(err.Cause.Error())}
 }
 
 // dueRefusal is the error of a kernel that rightly refuses a call, because an index is out of range.
@@ -97,7 +98,7 @@ func (r *refusals) count(t *Target, c *cases.Case, err *engine.UnsuitedError) {
 	}
 	formats := formatText(t.Definition, c.Formats)
 	if (*r)[formats] == nil {
-		(*r)[formats] = &refusal{first: fmt.Sprintf("%s: %s", c.Name(t.Cases()), firstLine(err.Cause.Error()))}
+		(*r)[formats] = &refusal{first: fmt.Sprintf("%s: %s", c.Name(t.Cases()), origin.FirstLine(err.Cause.Error()))}
 	}
 	(*r)[formats].cases++
 }

@@ -1,17 +1,13 @@
 package verify
 
 import (
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
-	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
 	"tokitai/evidence"
-	"tokitai/internal/tensorcore"
 	"tokitai/verify/cases"
+	"tokitai/verify/probe"
 )
 
 // Inputs belong to the identity of a case: a report lists the hash of each case's inputs, whole
@@ -26,8 +22,8 @@ func resolve(t *Target, r *evidence.Report, listed evidence.Case) evidence.Compa
 	subject, identity := r.Definition.Name, ""
 	if t != nil {
 		identity = t.Cases().PatternIdentity(cases.PatternOf(listed.Name))
-	} else if p, kind, _, err := parseProbe(r, listed); err == nil {
-		subject, identity = probeSubject(p.instruction), probeIdentity(p.instruction, kind)
+	} else if instruction, hash, err := probe.Identity(r, listed, mostReplayed); err == nil {
+		subject, identity = instruction, hash
 	}
 	switch former := formerIdentities()[subject+" "+cases.PatternOf(listed.Name)]; former {
 	case "":
@@ -36,18 +32,6 @@ func resolve(t *Target, r *evidence.Report, listed evidence.Case) evidence.Compa
 		return evidence.OtherResults
 	}
 	return evidence.OtherInputs
-}
-
-// probeSubject names an instruction in former.txt.
-func probeSubject(i tensorcore.Instruction) string {
-	return fmt.Sprintf("%s.m%dn%dk%d/%s", i.Family, i.M, i.N, i.K, i.DType)
-}
-
-// probeIdentity returns a hash of the tiles that a kind of data makes.
-func probeIdentity(i tensorcore.Instruction, kind int) string {
-	b := tensorcore.NewBatch(i, kind, 1, 3)
-	hash := sha256.Sum256(slices.Concat(b.A, b.B, b.C))
-	return hex.EncodeToString(hash[:4])
 }
 
 //go:embed former.txt

@@ -7,6 +7,7 @@ import (
 
 	"tokitai/evidence"
 	"tokitai/verify/cases"
+	"tokitai/verify/probe"
 )
 
 // mostReplayed limits the elements of all operands of a case that is replayed: reports may come
@@ -47,7 +48,7 @@ func Replay(ctx context.Context, t *Target, r *evidence.Report, listed evidence.
 // runListed runs a case again and returns it with its hashes, or the reason why it cannot be run.
 func runListed(ctx context.Context, t *Target, r *evidence.Report, listed evidence.Case, o Options) (again evidence.Case, why string, err error) {
 	if t == nil {
-		if again, err = replayProbe(r, listed); err != nil {
+		if again, err = probe.Replay(r, listed, mostReplayed); err != nil {
 			return again, err.Error(), nil
 		}
 		return again, "", nil

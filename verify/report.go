@@ -3,11 +3,8 @@ package verify
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +12,6 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/def"
-	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -23,6 +19,7 @@ import (
 	"tokitai/trial"
 	"tokitai/truth"
 	"tokitai/verify/cases"
+	"tokitai/verify/origin"
 )
 
 // report returns the report of a verification.
@@ -35,14 +32,14 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	}
 	r.Generator = evidence.Generator{Name: "tokitai/internal/gen, SplitMix64 per element", Seed: new(s.o.Seed)}
 	if s.machine != nil {
-		r.Machine = machineOf(*s.machine)
+		r.Machine = origin.Machine(*s.machine)
 		if s.t.Lowering.OpenLibrary != nil {
-			setLibrary(r, s.t.Lowering)
+			origin.SetLibrary(r, s.t.Lowering)
 		} else {
-			setCompiler(r, s.device, s.artifacts)
+			origin.SetCompiler(r, s.device, s.artifacts)
 		}
 	}
-	r.Fingerprints[1] = s.Cases()
+	r.Fingerprints[1] = s.source()
 	s.setOrigin(r)
 
 	total := &judgement{}
@@ -97,7 +94,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	s.setProperties(r)
 	s.decide(ctx, r)
 	r.Seconds = time.Since(s.began).Seconds()
-	finish(r)
+	origin.Finish(r)
 	return r
 }
 
@@ -129,12 +126,12 @@ func addAlgorithm(r *evidence.Report, c *caseResult) {
 func newReport(t *Target, o *Options) *evidence.Report {
 	d := t.Definition
 	r := &evidence.Report{
-		Schema: evidence.SchemaID, Tool: o.Tool, Version: o.Version, Time: time.Now().UTC(), Host: host(o.Program),
+		Schema: evidence.SchemaID, Tool: o.Tool, Version: o.Version, Time: time.Now().UTC(), Host: origin.Host(o.Program),
 		Summary: evidence.Summary{
 			Op: d.Name, Lowering: t.ID(), DType: t.DType.String(), Device: o.device(),
 			Contract: evidence.ContractBits, Model: t.models.names(t.Lowering), Params: t.fixed.Texts,
 		},
-		Toolchain: toolchain(),
+		Toolchain: origin.Toolchain(),
 		Fingerprints: []evidence.Fingerprint{
 			{Of: "definition", SHA256: d.Hash(), Note: "definition.text"},
 			{Of: "source", Note: "the kernel prints no program"},
@@ -168,91 +165,8 @@ func formatText(d *def.Definition, f []num.DType) string {
 	return strings.Join(parts, ", ")
 }
 
-func host(program string) evidence.Host {
-	h := evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), ProgramSHA256: program}
-	if dev, err := cpu.New(cpu.Options{}); err == nil {
-		d := dev.Describe()
-		h.CPU, h.MemoryBytes = d.Name, d.MemoryBytes
-		dev.Close()
-	}
-	return h
-}
-
-func machineOf(d device.Description) evidence.Machine {
-	arch := d.Architecture
-	if len(d.Features) > 0 {
-		arch += " with " + strings.Join(d.Features, " ")
-	}
-	return evidence.Machine{Name: d.Name, Architecture: arch, Driver: d.Driver, MemoryBytes: d.MemoryBytes, Workers: d.Units}
-}
-
-// toolchain returns the compiler of this program, and so of the kernels for the CPU.
-func toolchain() evidence.Toolchain {
-	t := evidence.Toolchain{Compiler: runtime.Compiler, Version: runtime.Version()}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		var options []string
-		for _, s := range info.Settings {
-			if strings.HasPrefix(s.Key, "GO") || strings.HasPrefix(s.Key, "-") || s.Key == "CGO_ENABLED" {
-				options = append(options, s.Key+"="+s.Value)
-			}
-		}
-		t.Options = strings.Join(options, " ")
-	}
-	return t
-}
-
-// setCompiler names the compiler that the device uses at run time, if there is one.
-func setCompiler(r *evidence.Report, dev engine.Device, artifacts []string) {
-	c, err := dev.Compiler()
-	if c == nil || err != nil {
-		return
-	}
-	hash, err := c.Hash()
-	if err != nil {
-		return
-	}
-	name, version, _ := strings.Cut(c.String(), " ")
-	r.Toolchain = evidence.Toolchain{Compiler: name, Version: version, Options: strings.Join(c.Options(), " ")}
-	for i := range r.Fingerprints {
-		switch f := &r.Fingerprints[i]; f.Of {
-		case "compiler":
-			f.SHA256, f.Note = hex.EncodeToString(hash[:]), "the files of the compiler"
-		case "artifact":
-			f.Note = "nothing was compiled"
-			if len(artifacts) > 0 {
-				slices.Sort(artifacts)
-				f.SHA256 = evidence.FingerprintOf([]byte(strings.Join(artifacts, "\n")))
-				f.Note = fmt.Sprintf("the SHA-256 of %d compiled programs in hexadecimal, sorted, a newline between them", len(artifacts))
-			}
-		}
-	}
-}
-
-// setLibrary names the vendor's library that computed the results.
-func setLibrary(r *evidence.Report, lowering *engine.Lowering) {
-	l, err := lowering.OpenLibrary()
-	if err != nil {
-		return
-	}
-	name, version, _ := strings.Cut(l.String(), " ")
-	r.Toolchain = evidence.Toolchain{Compiler: name, Version: version, Options: strings.Join(l.Options(), ", ")}
-	hash, err := l.Hash()
-	for i := range r.Fingerprints {
-		switch f := &r.Fingerprints[i]; f.Of {
-		case "compiler":
-			if f.Note = "the library's file"; err != nil {
-				f.Note = "the library's file cannot be read: " + firstLine(err.Error())
-			} else {
-				f.SHA256 = hex.EncodeToString(hash[:])
-			}
-		case "artifact":
-			f.Note = "the kernels are part of the library"
-		}
-	}
-}
-
-// Cases returns the fingerprint of the programs that ran.
-func (s *verification) Cases() evidence.Fingerprint {
+// source returns the fingerprint of the programs that ran.
+func (s *verification) source() evidence.Fingerprint {
 	f := evidence.Fingerprint{Of: "source", Note: "the kernel prints no program"}
 	slices.Sort(s.listings)
 	if len(s.listings) > 0 {
@@ -324,7 +238,7 @@ func (s *verification) setFigures(r *evidence.Report, total *judgement) {
 func (l *loaded) worstCase(figure string, w worst, name string) evidence.WorstCase {
 	return evidence.WorstCase{
 		Figure: figure, Value: w.Value, Case: name,
-		Place: place(&l.target.Definition.Operands[w.Operand], l.array(w.Operand), w.Row, w.Col), Got: bitsText(l.c.Formats[w.Operand], w.Got), Truth: w.Truth,
+		Place: place(&l.target.Definition.Operands[w.Operand], l.array(w.Operand), w.Row, w.Col), Got: trial.PatternWithValue(l.c.Formats[w.Operand], w.Got), Truth: w.Truth,
 		Inputs: l.inputsAt(w.Operand, w.Row, w.Col),
 	}
 }
@@ -365,7 +279,7 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		r.Failure = s.failure(r)
 		r.Reason = r.Failure.Message
 	case s.openErr != nil:
-		r.Verdict, r.Reason = evidence.Inadmissible, firstLine(s.openErr.Error())
+		r.Verdict, r.Reason = evidence.Inadmissible, origin.FirstLine(s.openErr.Error())
 	case s.causes > 0:
 		r.Verdict = evidence.Inadmissible
 		r.Reason = fmt.Sprintf("%s (%d of %d cases ended so)", s.firstErr, s.causes, s.total)
@@ -447,7 +361,7 @@ func (s *verification) kinds() (list []string) {
 				text = ", first in " + c.Name
 				for _, f := range []*finding{c.First, c.Check} {
 					if f != nil && f.Tier == name && f.Message != "" {
-						text += ": " + firstLine(f.Message)
+						text += ": " + origin.FirstLine(f.Message)
 						break
 					}
 				}
@@ -497,12 +411,12 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 		return fail
 	}
 	dtype := l.c.Formats[operand]
-	fail.Got, fail.Want = bitsText(dtype, f.Got), bitsText(dtype, f.Want)
+	fail.Got, fail.Want = trial.PatternWithValue(dtype, f.Got), trial.PatternWithValue(dtype, f.Want)
 	switch {
 	case len(f.Ints) > 0:
 		fail.Want = intsText(f.Ints)
 	case f.Want != f.WantTo:
-		fail.Want += " to " + bitsText(dtype, f.WantTo)
+		fail.Want += " to " + trial.PatternWithValue(dtype, f.WantTo)
 	}
 	fail.Clause = f.Clause
 	fail.Message = strings.TrimSpace(fmt.Sprintf("%s: %s differs %s", t.ID(), fail.Place, f.Message))
@@ -688,14 +602,6 @@ func outputOf(d *def.Definition) int {
 	return slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.IsOut })
 }
 
-// bitsText returns a pattern and its value, such as 0x3c11 (1.0166016).
-func bitsText[P num.Pattern](d num.DType, bits P) string {
-	if d.IsInteger() {
-		return trial.Pattern(d, bits)
-	}
-	return fmt.Sprintf("0x%0*x (%.8g)", 2*d.Size(), bits, num.Value(d, uint64(bits)))
-}
-
 // mostInputs is how many inputs of one output element are shown.
 const mostInputs = 8
 
@@ -720,7 +626,7 @@ func (l *loaded) inputsAt(operand, row, col int) []string {
 			}
 			r, c := offsetOf(in, a, at)
 			if r < a.Rows && c < a.Cols {
-				list = append(list, fmt.Sprintf("%s = %s", place(in, a, r, c), bitsText(a.DType, a.Bits64(r, c))))
+				list = append(list, fmt.Sprintf("%s = %s", place(in, a, r, c), trial.PatternWithValue(a.DType, a.Bits64(r, c))))
 			}
 		}
 	}
@@ -739,21 +645,6 @@ func (l *loaded) truthAt(operand, row, col int) string {
 		return ""
 	}
 	return truthText(exact, l.c.Formats[operand], operand, row, col)
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
-}
-
-// finish records how every field was obtained.
-func finish(r *evidence.Report) {
-	r.Obtained = map[string]string{}
-	for _, field := range evidence.Fields() {
-		if !r.IsAbsent(field) {
-			r.Obtained[field] = obtained[field]
-		}
-	}
 }
 
 // outputsOf returns the number of output elements of one run that are judged.

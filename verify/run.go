@@ -14,6 +14,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/promise"
 	"tokitai/verify/cases"
+	"tokitai/verify/origin"
 )
 
 // The cases of a verification are launched one after another, in order, so that the earlier calls
@@ -469,9 +470,9 @@ func (t *Target) cause(err error) *finding {
 		return noOutput(t, wrong)
 	}
 	if fault, ok := errors.AsType[*engine.FaultError](err); ok {
-		return &finding{Tier: evidence.Structure, Operand: -1, Row: -1, Message: firstLine(fault.Message)}
+		return &finding{Tier: evidence.Structure, Operand: -1, Row: -1, Message: origin.FirstLine(fault.Message)}
 	}
-	return &finding{Operand: -1, Message: firstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, engine.ErrHung)}
+	return &finding{Operand: -1, Message: origin.FirstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, engine.ErrHung)}
 }
 
 // breach returns what is wrong with a run's structure, or nil. If an output still holds the

@@ -21,7 +21,7 @@
 // and a report also says whether it is accurate (accuracy.go). If the sets are too wide to decide
 // anything, the verdict is undecided (sharpness.go, honest.go).
 //
-// [Probe] finds the model of a device's matrix instructions (probe.go).
+// [Probe] finds the model of a device's matrix instructions (package probe).
 //
 // Start reading at [Run]. The package verifies the operations and lowerings that it is
 // given; it names none.

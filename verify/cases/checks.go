@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
 	"tokitai/def"
 )
 

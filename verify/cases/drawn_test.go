@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
 	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"

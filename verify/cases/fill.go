@@ -2,6 +2,7 @@ package cases
 
 import (
 	"fmt"
+
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/num"

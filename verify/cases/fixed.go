@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+
 	"tokitai/def"
 	"tokitai/num"
 	"tokitai/trial"

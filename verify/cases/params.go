@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+
 	"tokitai/engine"
 	"tokitai/internal/gen"
 )

@@ -1,4 +1,4 @@
-package verify
+package probe
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"tokitai/evidence"
 	"tokitai/internal/tensorcore"
 	"tokitai/num"
+	"tokitai/trial"
+	"tokitai/verify/origin"
 )
 
 // instructionText is the definition in reports: what the instruction computes, up to the
@@ -24,14 +26,14 @@ func (p *probe) report(ctx context.Context) *evidence.Report {
 	i := p.instruction
 	text := instructionText(i)
 	r := &evidence.Report{
-		Schema: evidence.SchemaID, Tool: p.o.Tool, Version: p.o.Version, Time: time.Now().UTC(), Host: host(p.o.Program),
+		Schema: evidence.SchemaID, Tool: p.o.Tool, Version: p.o.Version, Time: time.Now().UTC(), Host: origin.Host(p.o.Program),
 		Summary: evidence.Summary{
-			Op: probeOp, Lowering: fmt.Sprintf("%v/%s", i, p.device.Kind()), DType: i.DType.String(), Device: p.o.device(), Level: p.o.Level.String(),
+			Op: operation, Lowering: fmt.Sprintf("%v/%s", i, p.device.Kind()), DType: i.DType.String(), Device: p.o.Device, Level: p.o.Level.String(),
 			Contract: evidence.ContractBits, Model: "unknown",
 		},
 		Formats:   []string{fmt.Sprintf("a %s, b %s, c f32, d f32", i.DType, i.DType)},
-		Machine:   machineOf(p.device.Describe()),
-		Toolchain: toolchain(),
+		Machine:   origin.Machine(p.device.Describe()),
+		Toolchain: origin.Toolchain(),
 		Fingerprints: []evidence.Fingerprint{
 			{Of: "definition", SHA256: evidence.FingerprintOf([]byte(text)), Note: "definition.text"},
 			{Of: "source", Note: "nothing was compiled"},
@@ -43,7 +45,7 @@ func (p *probe) report(ctx context.Context) *evidence.Report {
 	}
 	if p.listing != "" {
 		r.Fingerprints[1] = evidence.Fingerprint{Of: "source", SHA256: evidence.FingerprintOf([]byte(p.listing)), Note: "the kernel's source, without headers"}
-		setCompiler(r, p.device, []string{p.artifact})
+		origin.SetCompiler(r, p.device, []string{p.artifact})
 	}
 	model := p.model()
 	if model != nil {
@@ -60,8 +62,8 @@ func (p *probe) report(ctx context.Context) *evidence.Report {
 		r.Tiers = append(r.Tiers, tier)
 	}
 	r.Seconds = time.Since(p.began).Seconds()
-	finish(r)
-	for field, how := range obtainedOfProbe {
+	origin.Finish(r)
+	for field, how := range obtained {
 		if r.Obtained[field] != "" || field == "candidates" && len(r.Candidates) > 0 {
 			r.Obtained[field] = how
 		}
@@ -137,7 +139,7 @@ func (p *probe) decide(ctx context.Context, r *evidence.Report, model *candidate
 	holding := p.holding()
 	switch {
 	case p.err != nil && ctx.Err() == nil:
-		r.Verdict, r.Reason = evidence.Inadmissible, firstLine(p.err.Error())
+		r.Verdict, r.Reason = evidence.Inadmissible, origin.FirstLine(p.err.Error())
 	case model != nil && model.wrong > 0:
 		r.Verdict, r.Failure = evidence.Rejected, p.failure(model)
 		r.Reason = r.Failure.Message
@@ -149,7 +151,7 @@ func (p *probe) decide(ctx context.Context, r *evidence.Report, model *candidate
 		r.Verdict = evidence.Accepted
 		r.Evidence = []string{
 			fmt.Sprintf("every one of %d outputs of %d kinds of data, with subnormals, infinities and NaN among factors and accumulators, is what %s gives", r.Elements, r.Cases, r.Model),
-			fmt.Sprintf("%d of %d candidates do not hold: each was dropped after %d mismatches or more, or has some", len(p.candidates)-len(holding), len(p.candidates), mostProbeMismatches),
+			fmt.Sprintf("%d of %d candidates do not hold: each was dropped after %d mismatches or more, or has some", len(p.candidates)-len(holding), len(p.candidates), mostMismatches),
 		}
 		if !p.isKnown {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("the architecture %s is in no table: its lowerings by matrix instructions promise no bits", p.device.Describe().Architecture))
@@ -172,11 +174,11 @@ func (p *probe) failure(model *candidate) *evidence.Failure {
 	tile, row, col := m.output/(b.M*b.N), m.output/b.N%b.M, m.output%b.N
 	f := &evidence.Failure{
 		Tier: evidence.Bits, Case: name, OriginalCase: name, Seed: p.o.Seed, Place: fmt.Sprintf("d[%d,%d] of tile %d", row, col, tile),
-		Got: bitsText(num.F32, binary.LittleEndian.Uint32(b.D[4*m.output:])), Want: bitsText(num.F32, m.want), Row: []string{},
-		Inputs: []string{fmt.Sprintf("c[%d,%d] = %s", row, col, bitsText(num.F32, acc))},
+		Got: trial.PatternWithValue(num.F32, binary.LittleEndian.Uint32(b.D[4*m.output:])), Want: trial.PatternWithValue(num.F32, m.want), Row: []string{},
+		Inputs: []string{fmt.Sprintf("c[%d,%d] = %s", row, col, trial.PatternWithValue(num.F32, acc))},
 	}
 	for k := range x {
-		f.Inputs = append(f.Inputs, fmt.Sprintf("a[%d,%d] = %s", row, k, bitsText(b.DType, x[k])), fmt.Sprintf("b[%d,%d] = %s", k, col, bitsText(b.DType, y[k])))
+		f.Inputs = append(f.Inputs, fmt.Sprintf("a[%d,%d] = %s", row, k, trial.PatternWithValue(b.DType, x[k])), fmt.Sprintf("b[%d,%d] = %s", k, col, trial.PatternWithValue(b.DType, y[k])))
 	}
 	verb := "is the best candidate, but"
 	if p.isKnown {
@@ -186,12 +188,12 @@ func (p *probe) failure(model *candidate) *evidence.Failure {
 	if holding := p.holding(); len(holding) > 0 {
 		f.Message += "; " + strings.Join(holding, ", ") + " holds"
 	}
-	f.Replay = fmt.Sprintf("tokitai verify mma --device %s --dtype %s --seed %d --level %s", p.o.device(), b.DType, p.o.Seed, p.o.Level)
+	f.Replay = fmt.Sprintf("tokitai verify mma --device %s --dtype %s --seed %d --level %s", p.o.Device, b.DType, p.o.Seed, p.o.Level)
 	return f
 }
 
-// obtainedOfProbe has the entries that differ in the report of a probe.
-var obtainedOfProbe = map[string]string{
+// obtained has the entries that differ in the report of a probe.
+var obtained = map[string]string{
 	"op":         "mma: the probe of matrix instructions",
 	"lowering":   "the instruction and the kind of device",
 	"dtype":      "the format of the factors",

@@ -1,4 +1,4 @@
-package verify
+package origin
 
 // obtained says how each field of a report is obtained.
 var obtained = map[string]string{
@@ -69,20 +69,4 @@ var obtained = map[string]string{
 	"non_claims":        "what does not",
 	"obtained":          "written by hand, for every field",
 	"signatures":        "none: an envelope around the report would hold them",
-}
-
-// obtainedOfCall has the entries that differ in the report of a checked call.
-var obtainedOfCall = map[string]string{
-	"op":             "the operation that the caller named, or the definition that ran",
-	"device":         "the device of the call's queue",
-	"level":          "call: the caller's own data",
-	"cases":          "one: the call",
-	"elements":       "counted: the call's outputs",
-	"truth_elements": "counted: outputs whose real-number result is enclosed; where outputs differ in format, those stored in dtype",
-	"formats":        "the formats of the call's tensors",
-	"generator":      "there is none: the inputs are the caller's",
-	"case_list":      "the call; hashes are of the inputs and parameters before, and of the outputs after it",
-	"failure":        "the first output that differs",
-	"kernel_seconds": "the host's monotonic clock around the call",
-	"reason":         "the first output that differs, or why nothing was decided",
 }

@@ -1,4 +1,4 @@
-package verify_test
+package probe_test
 
 import (
 	"context"
