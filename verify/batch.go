@@ -37,7 +37,7 @@ func batched(letter string) func(*trialRun) (int64, *finding, error) {
 		if f != nil || err != nil {
 			return compared, f, err
 		}
-		for _, rows := range [][]int{rowsAtEdges(n), firstRows(n / 2), {0}, {n / 2}, {n - 1}} {
+		for _, rows := range [][]int{rowsAtEdges(n), indices(n / 2), {0}, {n / 2}, {n - 1}} {
 			m, f, err := x.without(letter, rows)
 			if compared += m; f != nil || err != nil {
 				return compared, f, err
@@ -81,14 +81,6 @@ func rowsAtEdges(n int) []int {
 	}
 	slices.Sort(rows)
 	return slices.Compact(rows)
-}
-
-func firstRows(n int) []int {
-	rows := make([]int, n)
-	for i := range rows {
-		rows[i] = i
-	}
-	return rows
 }
 
 // amongOthers runs the case with the values of other rows replaced: integers by those of

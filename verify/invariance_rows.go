@@ -29,7 +29,7 @@ type among struct {
 func (x *trialRun) call(letter string, rows []int) (*among, error) {
 	n, _ := x.c.Size(letter)
 	a := &among{rows: rows, out: x.base}
-	if !slices.Equal(rows, firstRows(n)) {
+	if !slices.Equal(rows, indices(n)) {
 		var err error
 		if a.out, err = x.s.bench.run(x.loadRows(letter, rows), x.s.o.deadline(), len(rows)%2); err != nil {
 			return nil, err
@@ -168,7 +168,7 @@ func (x *trialRun) swept(letter string) (compared int64, f *finding, err error) 
 	var kinds []*kind
 	var first *among // with other bits than the kind of the smallest M
 	for _, m := range sweep(n, x.s.o.Level) {
-		a, err := x.call(letter, firstRows(m))
+		a, err := x.call(letter, indices(m))
 		if _, isUnsuited := errors.AsType[*engine.UnsuitedError](err); isUnsuited {
 			continue // the lowering does not take this number of rows
 		}
@@ -289,7 +289,7 @@ func ranges(list, all []int) string {
 // that are drawn.
 func (x *trialRun) eachAlone(letter string) (compared int64, f *finding, err error) {
 	n, _ := x.c.Size(letter)
-	rows := firstRows(n)
+	rows := indices(n)
 	if n > 65 || x.s.o.Level == Smoke {
 		rows = rowsAtEdges(n)
 		drawn := gen.Seeded(x.l.around.key)
@@ -297,7 +297,7 @@ func (x *trialRun) eachAlone(letter string) (compared int64, f *finding, err err
 			rows = append(rows, drawn.Below(n))
 		}
 	}
-	whole, err := x.call(letter, firstRows(n))
+	whole, err := x.call(letter, indices(n))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -353,13 +353,13 @@ func (x *trialRun) byPlace(letter string, row int) (string, error) {
 	if len(kinds) < 2 {
 		return "", nil
 	}
-	return fmt.Sprintf("the row has %d kinds of bits by its place among %s = %d rows: at %s", len(kinds), letter, n, kindsList("", kinds, firstRows(n), "; at ")), nil
+	return fmt.Sprintf("the row has %d kinds of bits by its place among %s = %d rows: at %s", len(kinds), letter, n, kindsList("", kinds, indices(n), "; at ")), nil
 }
 
 // movedRows has one row at every place, and all rows at other places.
 func (x *trialRun) movedRows(letter string) (compared int64, f *finding, err error) {
 	n, _ := x.c.Size(letter)
-	whole, err := x.call(letter, firstRows(n))
+	whole, err := x.call(letter, indices(n))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -205,3 +205,12 @@ func place(o *def.Operand, a num.Array, r, c int) string {
 	}
 	return o.Name + "[" + strings.Join(list, ",") + "]"
 }
+
+// indices returns 0 to n-1.
+func indices(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}

@@ -12,6 +12,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/trial"
+	"tokitai/verify/explain"
 )
 
 // A wrong result of a long sum says little by itself. So the kernel runs again on the smallest
@@ -331,9 +332,9 @@ func termsText(noun string, list []int, n int, isAll bool) string {
 	}
 	switch {
 	case step > 0 && isAll:
-		return fmt.Sprintf("every %s %s from %d to %d seems", ordinal(step), noun, first, last)
+		return fmt.Sprintf("every %s %s from %d to %d seems", explain.Ordinal(step), noun, first, last)
 	case step > 0:
-		return fmt.Sprintf("of the %ss that were tried, every %s from %d to %d seems", noun, ordinal(step), first, last)
+		return fmt.Sprintf("of the %ss that were tried, every %s from %d to %d seems", noun, explain.Ordinal(step), first, last)
 	}
 	const most = 4
 	return fmt.Sprintf("%d of %d %ss, among them %s, seem", len(list), n, noun, joined(list[:min(most, len(list))]))

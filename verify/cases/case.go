@@ -215,6 +215,12 @@ func (t *Target) Parse(name string) (*Case, error) {
 	return c, nil
 }
 
+// Has reports whether there is a case of a name.
+func (t *Target) Has(name string) bool {
+	_, err := t.Parse(name)
+	return err == nil
+}
+
 func parseSize(text string) (Size, bool) {
 	letter, value, ok := strings.Cut(text, "=")
 	number, from, hasFrom := strings.Cut(value, "@")

@@ -105,13 +105,17 @@ func (t *Target) fillFloats(c *Case, seed uint64, o *def.Operand, a num.Array, v
 		}
 	}
 	name := fmt.Sprintf("%s/%s/%s/%d", c.Pattern, c.SizesText(), o.Name, seed)
-	all := t.Values(name, a.Rows*a.Cols, func() []float32 {
+	build := func() []float32 {
 		all := make([]float32, a.Rows*a.Cols)
 		for r := range a.Rows {
 			set(r, all[r*a.Cols:][:a.Cols])
 		}
 		return all
-	})
+	}
+	var all []float32
+	if t.Values != nil {
+		all = t.Values(name, a.Rows*a.Cols, build)
+	}
 	if row, ok := a.AsRow(); ok && all != nil {
 		row.SetFloats(0, all)
 		return

@@ -1,4 +1,4 @@
-package verify
+package explain
 
 import (
 	"fmt"
@@ -8,79 +8,6 @@ import (
 	"tokitai/num"
 	"tokitai/trial"
 )
-
-// mostPlaces is how many wrong elements of a case are remembered, to say where they are.
-const mostPlaces = 1 << 18
-
-// note remembers a wrong element.
-func (j *judgement) note(v *view, operand, r, c int) {
-	if len(j.wrong) < mostPlaces {
-		at := v.at.operands[operand]
-		j.wrong = append(j.wrong, trial.Place{Operand: operand, Row: at.Row + r, Col: at.Col + c})
-	}
-}
-
-// where says which elements of a finding's output are wrong. It returns "" if that is not known, or
-// if there is only one element.
-func (l *loaded) where(f *finding) string {
-	if f.Operand < 0 || f.Row < 0 || len(f.places) == 0 || len(f.places) >= mostPlaces {
-		return ""
-	}
-	if l = l.callOf(f); l == nil {
-		return ""
-	}
-	o, a := &l.target.Definition.Operands[f.Operand], l.array(f.Operand)
-	wrong := make([]bool, a.Rows*a.Cols)
-	for _, p := range f.places {
-		if p.Operand == f.Operand {
-			wrong[p.Row*a.Cols+p.Col] = true
-		}
-	}
-	n, total := count(wrong), a.Rows*a.Cols
-	switch {
-	case total == 1 || n == 0:
-		return ""
-	case n == total:
-		return fmt.Sprintf("all %d elements of %s", total, o.Name)
-	case n == 1:
-		return fmt.Sprintf("%s alone, of %d elements", place(o, a, f.Row, f.Col), total)
-	}
-	at := sample(a, wrong)
-	fails := make([]bool, len(at))
-	for i, p := range at {
-		fails[i] = wrong[p.Row*a.Cols+p.Col]
-	}
-	r := separate(fails, elementConditions(o, a, at, fails))
-	if r != nil && 2*r.passing <= len(at)-r.failing && r.share() <= mostPassing {
-		failing, passing := 0, 0 // among all elements, not the sample
-		for row := range a.Rows {
-			for col := range a.Cols {
-				switch {
-				case !r.includes(row, col):
-				case wrong[row*a.Cols+col]:
-					failing++
-				default:
-					passing++
-				}
-			}
-		}
-		switch {
-		case failing < n: // the sample was not enough
-		case passing == 0:
-			return fmt.Sprintf("%s: all %d such elements of %s, and none of the %d others", r.text(), n, o.Name, total-n)
-		default:
-			return fmt.Sprintf("%s: %d of %d such elements of %s, and none of the %d others", r.text(), n, n+passing, o.Name, total-n-passing)
-		}
-	}
-	rows, cols := map[int]bool{}, map[int]bool{}
-	for _, p := range f.places {
-		rows[p.Row], cols[p.Col] = true, true
-	}
-	if a.Rows == 1 || a.Cols == 1 {
-		return fmt.Sprintf("%d of %d elements of %s", n, total, o.Name)
-	}
-	return fmt.Sprintf("%d of %d elements of %s, in %d of %d rows and %d of %d columns", n, total, o.Name, len(rows), a.Rows, len(cols), a.Cols)
-}
 
 // includes reports whether an element meets a rule.
 func (r *rule) includes(row, col int) bool {
@@ -98,7 +25,11 @@ func sample(a num.Array, wrong []bool) []trial.Place {
 	const most = 128 // rows, columns
 	lines := func(n int, isWrong []bool) []int {
 		if n <= most {
-			return indices(n)
+			all := make([]int, n)
+			for i := range all {
+				all[i] = i
+			}
+			return all
 		}
 		var bad, good []int
 		for i, is := range isWrong {
@@ -133,14 +64,6 @@ func sample(a num.Array, wrong []bool) []trial.Place {
 		}
 	}
 	return at
-}
-
-func indices(n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = i
-	}
-	return list
 }
 
 // elementConditions returns the properties of elements that follow from their places.
@@ -183,7 +106,7 @@ func elementConditions(o *def.Operand, a num.Array, at []trial.Place, fails []bo
 				}
 			}
 			if residue < m {
-				add(3, func(r, c int) bool { return of(r, c)%m == residue }, "every %s %s from %d on", ordinal(m), name, residue)
+				add(3, func(r, c int) bool { return of(r, c)%m == residue }, "every %s %s from %d on", Ordinal(m), name, residue)
 			}
 			add(4, func(r, c int) bool { return of(r, c) >= n/m*m }, "%s ≥ %d, after the last multiple of %d", name, n/m*m, m)
 		}
@@ -202,8 +125,61 @@ func elementConditions(o *def.Operand, a num.Array, at []trial.Place, fails []bo
 	return list
 }
 
-// ordinal returns 2nd, 3rd, 4th.
-func ordinal(n int) string {
+// Where says which elements of an output are wrong, given their places in an array of it and the name
+// of the first. It returns "" if there is only one element.
+func Where(o *def.Operand, a num.Array, places []trial.Place, first string) string {
+	wrong := make([]bool, a.Rows*a.Cols)
+	for _, p := range places {
+		wrong[p.Row*a.Cols+p.Col] = true
+	}
+	n, total := count(wrong), a.Rows*a.Cols
+	switch {
+	case total == 1 || n == 0:
+		return ""
+	case n == total:
+		return fmt.Sprintf("all %d elements of %s", total, o.Name)
+	case n == 1:
+		return fmt.Sprintf("%s alone, of %d elements", first, total)
+	}
+	at := sample(a, wrong)
+	fails := make([]bool, len(at))
+	for i, p := range at {
+		fails[i] = wrong[p.Row*a.Cols+p.Col]
+	}
+	r := separate(fails, elementConditions(o, a, at, fails))
+	if r != nil && 2*r.passing <= len(at)-r.failing && r.share() <= mostPassing {
+		failing, passing := 0, 0 // among all elements, not the sample
+		for row := range a.Rows {
+			for col := range a.Cols {
+				switch {
+				case !r.includes(row, col):
+				case wrong[row*a.Cols+col]:
+					failing++
+				default:
+					passing++
+				}
+			}
+		}
+		switch {
+		case failing < n: // the sample was not enough
+		case passing == 0:
+			return fmt.Sprintf("%s: all %d such elements of %s, and none of the %d others", r.text(), n, o.Name, total-n)
+		default:
+			return fmt.Sprintf("%s: %d of %d such elements of %s, and none of the %d others", r.text(), n, n+passing, o.Name, total-n-passing)
+		}
+	}
+	rows, cols := map[int]bool{}, map[int]bool{}
+	for _, p := range places {
+		rows[p.Row], cols[p.Col] = true, true
+	}
+	if a.Rows == 1 || a.Cols == 1 {
+		return fmt.Sprintf("%d of %d elements of %s", n, total, o.Name)
+	}
+	return fmt.Sprintf("%d of %d elements of %s, in %d of %d rows and %d of %d columns", n, total, o.Name, len(rows), a.Rows, len(cols), a.Cols)
+}
+
+// Ordinal returns 2nd, 3rd, 4th.
+func Ordinal(n int) string {
 	switch {
 	case n%10 == 1 && n%100 != 11:
 		return fmt.Sprintf("%dst", n)
