@@ -17,7 +17,7 @@ import (
 // depends on anything but the lengths of the sums.
 //
 // Every property has checks, and these have cases, such as rows-M:normal/M=65,K=512,N=64. Some
-// checks are part of every verification (check.go, callers.go) and count here too.
+// checks are part of every verification (check.go, check_callers.go) and count here too.
 
 // Variant is another way to run a target's kernel, with the same bits: in a fresh process, or
 // with another number of threads.

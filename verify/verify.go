@@ -19,7 +19,7 @@
 // definition's own steps in a declared order; or those of any stable form (stable.go), with sums
 // of a height that is declared or inferred (height.go). A verdict says whether a kernel is honest,
 // and a report also says whether it is accurate (accuracy.go). If the sets are too wide to decide
-// anything, the verdict is undecided (sharpness.go, honest.go).
+// anything, the verdict is undecided (sharpness.go, kept_promise.go).
 //
 // [Probe] finds the model of a device's matrix instructions (package probe).
 //

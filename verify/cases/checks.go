@@ -42,13 +42,6 @@ func batches(most int, isAround bool) []int {
 // kernels have fast paths.
 func (l *lister) batch() {
 	d := l.t.Definition
-	shapes := [][]int{{37, 7}, {64, 16}}
-	switch d.Access() {
-	case def.AlongRows:
-		shapes = [][]int{{3}, {256}, {8200}}
-	case def.FromIndex:
-		shapes = [][]int{{9, 7}, {33, 64}}
-	}
 	for _, letter := range BatchAxes(d) {
 		name, most := "batch-"+letter, 4097
 		if l.t.checkNamed(name) == nil {
@@ -57,7 +50,7 @@ func (l *lister) batch() {
 		if letter != d.BatchAxis() {
 			most = 9 // matrices
 		}
-		for _, rest := range shapes {
+		for _, rest := range l.fixed().batch {
 			for _, n := range batches(most, l.p.pairs && !d.HasAxes()) {
 				c := &Case{Check: name, Pattern: l.t.Patterns()[0].Name, Sizes: l.shape(append([]int{5}, rest...)...), Formats: l.usual}
 				l.coarsen(c)
@@ -157,27 +150,19 @@ func (l *lister) invarianceSizes(check string) [][]Size {
 		return list
 	}
 	if !isRows {
-		add(l.usualShapes()[0]...)
-		add(l.longShape()...)
+		add(l.fixed().usual[0]...)
+		add(l.fixed().long...)
 		if l.p.checks > 1 {
-			add(l.usualShapes()[1]...)
-			add(l.usualShapes()[3]...)
+			add(l.fixed().usual[1]...)
+			add(l.fixed().usual[3]...)
 		}
 		return list
 	}
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		for _, n := range [][]int{{17, 37, 7}, {65, 64, 16}, {65, 512, 48}, {33, 4096, 8}, {257, 100, 24}, {1025, 64, 16}, {129, 4096, 64}, {1025, 512, 64}, {4097, 128, 64}} {
-			add(l.inMatrix(n)...)
+	for _, n := range l.fixed().rows {
+		if l.t.Definition.Access() == def.OfProducts {
+			n = l.inMatrix(n)
 		}
-	case def.FromIndex:
-		for _, n := range [][]int{{17, 9, 7}, {65, 33, 64}, {257, 100, 40}, {1025, 33, 8}, {4097, 1000, 256}} {
-			add(n...)
-		}
-	default:
-		for _, n := range [][]int{{17, 33}, {65, 67}, {33, 1030}, {257, 130}, {1025, 33}, {9, 4099}, {1025, 1024}, {4097, 257}, {65, 16_400}} {
-			add(n...)
-		}
+		add(n...)
 	}
 	return list
 }
@@ -198,37 +183,6 @@ func (l *lister) inMatrix(n []int) []int {
 		}
 	}
 	return ordered
-}
-
-// busyShape is large enough that launches which begin together overlap.
-func (l *lister) busyShape() []int {
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		if l.p.pairs && !l.t.Definition.HasAxes() {
-			return []int{128, 128, 128}
-		}
-		return []int{40, 40, 40}
-	case def.FromIndex, def.ToIndex:
-		if l.p.pairs {
-			return []int{700, 300, 33}
-		}
-		return []int{200, 33, 9}
-	}
-	if l.p.pairs {
-		return []int{48, 515}
-	}
-	return []int{2, 200}
-}
-
-// sampledShape has operands of several hundred elements.
-func (l *lister) sampledShape() []int {
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		return []int{7, 60, 8}
-	case def.FromIndex, def.ToIndex:
-		return []int{40, 31, 13}
-	}
-	return []int{2, 200}
 }
 
 // Repeatable returns the factors of a product that have batch axes: all matrices of one may be the

@@ -29,7 +29,7 @@ func (t *Target) PatternIdentity(name string) string {
 	}
 	const seed = 1
 	h := sha256.New()
-	for _, shape := range identityShapes(t.Definition.Access()) {
+	for _, shape := range byAccess[t.Definition.Access()].identity {
 		for _, formats := range usualFormats(t.Definition) {
 			c := &Case{Pattern: name, Sizes: (&lister{t: t}).shape(shape...), Formats: formats}
 			operands := trial.New(t.Definition, formats, c.Lengths(), func(int) trial.Layout { return trial.Layout{} }).Arrays()
@@ -38,17 +38,6 @@ func (t *Target) PatternIdentity(name string) string {
 		}
 	}
 	return shortIdentity(h.Sum(nil))
-}
-
-// identityShapes returns shapes with many rows, columns and terms, in the order of lister.shape.
-func identityShapes(a def.Access) [][]int {
-	switch a {
-	case def.OfProducts:
-		return [][]int{{67, 43, 7}, {3, 1100, 35}}
-	case def.FromIndex, def.ToIndex:
-		return [][]int{{300, 43, 7}, {9, 3, 1100}}
-	}
-	return [][]int{{70, 43}, {3, 1100}, {200, 5}}
 }
 
 // usualFormats returns one choice of formats, the usual one, for each format that names some.

@@ -104,54 +104,6 @@ func (l *lister) coarsen(c *Case) {
 	c.Gap, c.Offset = c.Gap*grain, c.Offset*grain
 }
 
-// matrix returns the letters of rows and columns, and between them that of a product's length or of a
-// table's rows.
-func (l *lister) matrix() []string {
-	var letters []string
-	for _, a := range l.t.Definition.MatrixAxes() {
-		letters = append(letters, a.Letter)
-	}
-	return letters
-}
-
-// shape makes a case's sizes: rows and columns; of a product, rows, length and columns;
-// of a table, queries, rows and columns.
-func (l *lister) shape(n ...int) []Size {
-	letters := l.matrix()
-	var sizes []Size
-	for i, letter := range l.t.Definition.Sizes() {
-		s := Size{Letter: letter, N: 1 + (n[0]+n[1]+i)%3} // of a batch axis, or the number of groups
-		if k := slices.Index(letters, letter); k >= 0 && k < len(n) {
-			s.N = n[k]
-		}
-		sizes = append(sizes, s)
-	}
-	return sizes
-}
-
-// lines returns sizes with a number of lines of n elements each: rows, or those of a product's left
-// operand.
-func (l *lister) lines(count, n int) []Size {
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		return l.shape(count, n, 3)
-	case def.FromIndex, def.ToIndex:
-		return l.shape(count, 7, n)
-	}
-	return l.shape(count, n, 3)
-}
-
-// usualShapes returns small shapes that have tails of chunks, lanes, panels and several rows.
-func (l *lister) usualShapes() [][]int {
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		return [][]int{{5, 37, 7}, {66, 9, 131}, {3, 300, 5}, {17, 64, 33}, {2, 1029, 3}, {65, 17, 130}, {1, 4100, 2}, {31, 257, 29}}
-	case def.FromIndex, def.ToIndex:
-		return [][]int{{70, 9, 13}, {300, 3, 7}, {9, 70, 515}, {1000, 33, 5}, {33, 1000, 3}, {2050, 2, 9}, {5, 5, 4099}, {130, 31, 64}}
-	}
-	return [][]int{{5, 33}, {3, 261}, {2, 1030}, {40, 9}, {1, 2500}, {7, 515}, {521, 3}, {2, 8200}}
-}
-
 // nextPattern returns the patterns that are worth another shape, one after another in turn.
 func (l *lister) nextPattern() string {
 	all := l.t.Patterns()
@@ -165,7 +117,7 @@ func (l *lister) nextPattern() string {
 
 // patterns tries every pattern in a few shapes.
 func (l *lister) patterns() {
-	shapes := l.usualShapes()
+	shapes := l.fixed().usual
 	for _, p := range l.t.Patterns() {
 		if p.counts > 0 {
 			continue
@@ -173,35 +125,10 @@ func (l *lister) patterns() {
 		for _, n := range shapes[:min(l.p.shapes, len(shapes))] {
 			l.add(&Case{Pattern: p.Name, Sizes: l.shape(n...)})
 		}
-		if c := (&Case{Pattern: p.Name, Sizes: l.shape(l.longShape()...)}); p.IsGrid && l.isWithin(c) {
+		if c := (&Case{Pattern: p.Name, Sizes: l.shape(l.fixed().long...)}); p.IsGrid && l.isWithin(c) {
 			l.add(c) // a sum that is long enough to show the fault
 		}
 	}
-}
-
-// longShape has sums over about a thousand terms.
-func (l *lister) longShape() []int {
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		return []int{2, 1029, 3}
-	case def.FromIndex, def.ToIndex:
-		return []int{1000, 3, 5}
-	}
-	return []int{2, 1030}
-}
-
-// edges are sizes at which loops, lanes, chunks and tiles end.
-func edges(most int) []int {
-	list := []int{45, 61, 97, 100, 251, 1000, 1600, 3000, 5000, 10007, 40009, 50257}
-	for p := 32; p <= 1<<24; p *= 2 {
-		list = append(list, p-1, p, p+1)
-		if p <= 1<<13 && most > 3000 { // widths of models: three, five and seven of a power of two
-			list = append(list, 3*p/2, 3*p/2+1, 5*p/4, 7*p/4, 7*p/4+1)
-		}
-	}
-	slices.Sort(list)
-	list = slices.Compact(list)
-	return slices.DeleteFunc(list, func(n int) bool { return n > most })
 }
 
 // sizes tries every small size of every axis, and every boundary.
@@ -252,17 +179,6 @@ func (l *lister) sizes() {
 // pairs tries axes that are both long: for loops over both, and for stages that are only needed
 // for many rows of many columns.
 func (l *lister) pairs() {
-	var shapes [][]int
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		shapes = [][]int{{16, 16, 16}, {24, 24, 24}, {32, 32, 32}, {64, 64, 64}, {136, 80, 140}, {130, 130, 130}, {12, 2100, 5}, {5, 2100, 12}, {9, 40, 1100}, {1100, 40, 9}, {4100, 5, 6}, {6, 5, 4100}, {40, 1030, 20}, {6, 4200, 5}}
-	case def.FromIndex:
-		shapes = [][]int{{300, 70_000, 3}, {4100, 300, 9}, {70, 9000, 17}, {1100, 1100, 40}}
-	case def.ToIndex:
-		shapes = [][]int{{4200, 1, 5}, {20_001, 1, 1}, {50, 9000, 3}, {300, 40_000, 2}, {1100, 300, 40}, {9000, 3, 4}}
-	default:
-		shapes = [][]int{{32, 32}, {260, 257}, {1030, 70}, {1100, 40}, {5, 8200}, {7, 4200}, {5, 5120}, {4, 16_400}, {1, 131_073}, {65_537, 2}}
-	}
 	if !l.p.pairs {
 		return
 	}
@@ -277,7 +193,7 @@ func (l *lister) pairs() {
 			l.add(&Case{Pattern: p.Name, Sizes: l.shape(24, 24, 24)})
 		}
 	}
-	for i, n := range shapes {
+	for i, n := range l.fixed().pairs {
 		l.add(&Case{Pattern: l.t.Patterns()[0].Name, Sizes: l.shape(n...)})
 		if i%2 == 0 {
 			l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...)})
@@ -412,7 +328,7 @@ func (l *lister) inPlace() {
 				continue
 			}
 			where := d.Operands[i].Name + "=" + partner
-			for k, n := range l.usualShapes()[:3] {
+			for k, n := range l.fixed().usual[:3] {
 				l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...), Gap: 3 * k, Offset: k, InPlace: where})
 			}
 			usual := l.t.Patterns()[0].Name
@@ -431,12 +347,12 @@ func (l *lister) inPlace() {
 // formats tries the other choices of formats.
 func (l *lister) formats() {
 	for uneven := 1; uneven <= 2; uneven++ { // some operands with gaps, the others without
-		for _, n := range l.usualShapes()[:2] {
+		for _, n := range l.fixed().usual[:2] {
 			l.add(&Case{Pattern: l.t.Patterns()[0].Name, Sizes: l.shape(n...), Gap: 5, Offset: 3, Uneven: uneven})
 		}
 	}
 	for _, f := range l.t.Formats[1:] {
-		for k, n := range l.usualShapes()[:3] {
+		for k, n := range l.fixed().usual[:3] {
 			if name := []string{"normal", "special", "rarely-special"}[k]; l.t.Pattern(name) != nil {
 				l.add(&Case{Pattern: name, Sizes: l.shape(n...), Formats: f})
 			}
@@ -447,7 +363,7 @@ func (l *lister) formats() {
 				if p.counts > 0 {
 					continue
 				}
-				l.add(&Case{Pattern: p.Name, Sizes: l.shape(l.usualShapes()[0]...), Formats: f})
+				l.add(&Case{Pattern: p.Name, Sizes: l.shape(l.fixed().usual[0]...), Formats: f})
 				if l.p.pairs && !l.t.Definition.HasAxes() {
 					l.add(&Case{Pattern: p.Name, Sizes: l.shape(3, 300, 5), Formats: f})
 				}
@@ -501,7 +417,7 @@ func work(c *Case) int64 {
 // checks tries every relation and invariance on a few shapes. Relations want values
 // whose results are ordinary numbers: the first pattern is the operation's usual one.
 func (l *lister) checks() {
-	shapes := l.usualShapes()
+	shapes := l.fixed().usual
 	usual := l.t.Patterns()[0].Name
 	for _, k := range l.t.checks(false) {
 		if strings.HasPrefix(k.Name, "batch-") {
@@ -524,7 +440,7 @@ func (l *lister) checks() {
 			continue
 		}
 		if l.p.pairs && slices.Contains([]string{"concurrent", "repeat", "late-change", "scratch", "cancel"}, k.Name) {
-			l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(l.longShape()...)})
+			l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(l.fixed().long...)})
 		}
 		if k.Name == "concurrent" {
 			if l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(l.busyShape()...)}); !l.p.pairs {
@@ -532,7 +448,7 @@ func (l *lister) checks() {
 			}
 		}
 		if k.Name == "late-change" { // more elements than a key of samples has
-			l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(l.sampledShape()...)})
+			l.add(&Case{Check: k.Name, Pattern: usual, Sizes: l.shape(l.fixed().sampled...)})
 		}
 		for i := range l.p.checks {
 			n := shapes[i%len(shapes)]
