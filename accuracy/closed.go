@@ -14,7 +14,7 @@ import (
 func (run *Run) boundFor(output string) *bound.Form {
 	d := run.Data.Definition
 	isPlain := len(run.Operation.Definitions) > 0 && d == run.Operation.Definitions[0]
-	if !(isPlain || d.Accumulates()) || run.Model != def.FMAChain {
+	if !(isPlain || d.Accumulates()) || run.Accum != def.FMAChain {
 		return nil
 	}
 	for i := range run.Operation.Bounds {

@@ -50,19 +50,19 @@ func TestEveryDefinition(t *testing.T) {
 			}
 			count := 0
 			for _, dtype := range num.RealDTypes {
-				models := []def.Model{def.FMAChain}
+				accums := []def.Accum{def.FMAChain}
 				if d.Product() != nil {
-					models = append(models, def.Model{L: 16, F: 25}, def.Model{L: 8, F: 24}, def.Model{L: 32, F: 13, R: 13})
+					accums = append(accums, def.Accum{L: 16, F: 25}, def.Accum{L: 8, F: 24}, def.Accum{L: 32, F: 13, R: 13})
 				}
-				for _, model := range models {
+				for _, accum := range accums {
 					run, ok := accuracy.NewRun(o, data, dtype)
-					if !ok || model.Takes(d.DTypes(dtype)[0]) != nil {
+					if !ok || accum.Takes(d.DTypes(dtype)[0]) != nil {
 						continue
 					}
-					run.Model = model
+					run.Accum = accum
 					rows, err := run.Measure()
 					if err != nil {
-						t.Errorf("model %v: %v", model, err)
+						t.Errorf("model %v: %v", accum, err)
 					}
 					for _, r := range rows {
 						count += r.Elements - r.Unknown

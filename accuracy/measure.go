@@ -93,7 +93,7 @@ type Run struct {
 	Data      op.Data
 	DType     num.DType
 	Operands  []num.Array
-	Model     def.Model // contractions
+	Accum     def.Accum // contractions
 }
 
 // NewRun generates the operands of a kind of data. It returns false if the format does
@@ -133,7 +133,7 @@ func fill(a num.Array, o def.Operand, data op.Data, g *gen.Generator) {
 
 // Enclose evaluates the truth of the run's operands.
 func (run *Run) Enclose(mode truth.Mode) (*truth.Result, error) {
-	return truth.Enclose(run.Data.Definition, run.Operands, truth.Options{Params: run.Data.Params, Mode: mode, Model: run.Model})
+	return truth.Enclose(run.Data.Definition, run.Operands, truth.Options{Params: run.Data.Params, Mode: mode, Accum: run.Accum})
 }
 
 // Answer returns the operands after the reference has run; the run's own are unchanged.
@@ -144,7 +144,7 @@ func (run *Run) Answer() ([]num.Array, error) {
 			operands[i] = operands[i].Clone()
 		}
 	}
-	return operands, reference.Run(run.Data.Definition, operands, reference.Options{Params: run.Data.Params, Model: run.Model})
+	return operands, reference.Run(run.Data.Definition, operands, reference.Options{Params: run.Data.Params, Accum: run.Accum})
 }
 
 // Measure measures every output of the run. An int32 output has no error in ulps and no

@@ -65,8 +65,8 @@ func (m *Meter) newRival(ctx context.Context, s *setting) *rival {
 		return r
 	}
 	d := s.c.Data.Definition
-	model := l.Promise.AccumOf(m.queue.Device().Describe().Architecture, d, s.c.DTypes, func(letter string) int { return s.c.Data.Sizes[letter] })
-	if r.bounds, r.Err = newBounds(ctx, l, d, s.operands.Arrays(), s.c.Data.Params, model); r.Err == nil {
+	accum := l.Promise.AccumOf(m.queue.Device().Describe().Architecture, d, s.c.DTypes, func(letter string) int { return s.c.Data.Sizes[letter] })
+	if r.bounds, r.Err = newBounds(ctx, l, d, s.operands.Arrays(), s.c.Data.Params, accum); r.Err == nil {
 		r.Err = r.check("before")
 	}
 	return r
@@ -170,7 +170,7 @@ type bounds struct {
 }
 
 // newBounds encloses the same rows that NewSample computes.
-func newBounds(ctx context.Context, l *engine.Lowering, d *def.Definition, operands []num.Array, params []float64, model def.Model) (*bounds, error) {
+func newBounds(ctx context.Context, l *engine.Lowering, d *def.Definition, operands []num.Array, params []float64, accum def.Accum) (*bounds, error) {
 	s := &Sample{d: d, Want: slices.Clone(operands)}
 	if canSample(d) {
 		s.Rows = someRows(d, operands)
@@ -179,7 +179,7 @@ func newBounds(ctx context.Context, l *engine.Lowering, d *def.Definition, opera
 	if s.Rows == nil && steps(d, operands) > mostSteps {
 		return nil, errors.New("the result is too large to be checked")
 	}
-	a, err := l.Admissible(ctx, d, s.Want, params, model)
+	a, err := l.Admissible(ctx, d, s.Want, params, accum)
 	return &bounds{rows: s.Rows, admissible: a}, err
 }
 

@@ -310,8 +310,8 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 			return s, err
 		}
 	}
-	model := c.Lowering.Promise.AccumOf(m.queue.Device().Describe().Architecture, d, c.DTypes, func(letter string) int { return c.Data.Sizes[letter] })
-	s.sample, err = NewSample(ctx, d, operands.Arrays(), c.Data.Params, model)
+	accum := c.Lowering.Promise.AccumOf(m.queue.Device().Describe().Architecture, d, c.DTypes, func(letter string) int { return c.Data.Sizes[letter] })
+	s.sample, err = NewSample(ctx, d, operands.Arrays(), c.Data.Params, accum)
 	return s, err
 }
 

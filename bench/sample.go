@@ -25,7 +25,7 @@ type Sample struct {
 // others, rows are drawn at random, the first and the last among them. Sums over all rows
 // need the whole answer, which comes from the CPU's lowering where the reference would take
 // minutes.
-func NewSample(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, model def.Model) (*Sample, error) {
+func NewSample(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, accum def.Accum) (*Sample, error) {
 	s := &Sample{d: d, Want: slices.Clone(operands)}
 	if canSample(d) {
 		s.Rows = someRows(d, operands)
@@ -35,7 +35,7 @@ func NewSample(ctx context.Context, d *def.Definition, operands []num.Array, par
 		if err := runOnCPU(ctx, d, s.Want, params); err != nil {
 			return nil, fmt.Errorf("the CPU refused: %w", err)
 		}
-	} else if err := reference.Run(d, s.Want, reference.Options{Params: params, Model: model}); err != nil {
+	} else if err := reference.Run(d, s.Want, reference.Options{Params: params, Accum: accum}); err != nil {
 		return nil, fmt.Errorf("the reference refused: %w", err)
 	}
 	for i := range d.Operands {

@@ -37,14 +37,23 @@ func TestCheckUnchanged(t *testing.T) {
 				n.Storage = def.FixedStorage(num.BF16)
 			}
 		},
-		"output":    func(d *def.Definition) { d.Exec().Outputs[0].Value = d.Exec().Nodes[0] },
-		"node":      func(d *def.Definition) { d.Exec().Nodes[1] = nil },
-		"nothing":   func(d *def.Definition) { *d = def.Definition{Name: "test"} },
-		"transpose": func(d *def.Definition) { d.Product().TransposeLeft = true },
+		"output":  func(d *def.Definition) { d.Exec().Outputs[0].Value = d.Exec().Nodes[0] },
+		"node":    func(d *def.Definition) { d.Exec().Nodes[1] = nil },
+		"nothing": func(d *def.Definition) { *d = def.Definition{Name: "test"} },
+		"form":    func(d *def.Definition) { d.Form = &def.Expression{Math: d.Math(), Exec: d.Math()} },
 	} {
 		d := build()
 		if change(d); d.CheckUnchanged() == nil {
 			t.Errorf("a change of the %s was not found", what)
 		}
+	}
+	product := def.Must(def.Contraction("test", def.ContractionForm{
+		Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"M", "N"},
+	}))
+	if err := product.CheckUnchanged(); err != nil {
+		t.Fatalf("a product as built: %v", err)
+	}
+	if product.Product().TransposeLeft = true; product.CheckUnchanged() == nil {
+		t.Error("a change of a product's form was not found")
 	}
 }

@@ -82,10 +82,10 @@ var notRun = []struct {
 	{regexp.MustCompile(`^(tokitai [a-z]+( --[a-z]+( \S+)?)?|go (test|run|vet))$|^tokitai verify mma$`), "it names a command"},
 	{regexp.MustCompile(`^go (run ./cmd/tokitai verify|test ./\.\.\.)$|^tokitai verify --level quick$`), "the first step of .ci/run runs it, or most of it"},
 	{regexp.MustCompile(`LEVEL=(full|exhaustive)|--level full`), "it takes long"},
-	{regexp.MustCompile(`bench --peers|-update\b|--update|kernelserver/benchmark|-bench |^TOKITAI_CPU=plain go test`), "it takes minutes, and writes what a test compares"},
+	{regexp.MustCompile(`bench --peers|-update\b|--update|kernelprocess/benchmark|-bench |^TOKITAI_CPU=plain go test`), "it takes minutes, and writes what a test compares"},
 	{regexp.MustCompile(`relu2|--device plain`), "TestRecipes follows the recipe"},
 	{regexp.MustCompile(`^scripts/(prove|bundle|rocm)|prove `), "another step of .ci/run runs it"},
-	{regexp.MustCompile(`survey.py|LEVEL=quick|serve( |$)|--server|-m tokitai.kernel|^pip install|^python |qemu-`), "other tests run it"},
+	{regexp.MustCompile(`survey.py|LEVEL=quick|tokitai process( |$)|--server|-m tokitai.kernel|^pip install|^python |qemu-`), "other tests run it"},
 }
 
 // commandExits lists commands that end with another code than 0, as the text around them says.

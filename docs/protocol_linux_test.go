@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	backends "tokitai/backend/all"
-	"tokitai/kernelserver/protocol"
-	"tokitai/kernelserver/serve"
+	"tokitai/kernelprocess/child"
+	"tokitai/kernelprocess/protocol"
 	"tokitai/op/all"
 )
 
@@ -33,7 +33,7 @@ func TestProtocolExamples(t *testing.T) {
 	}
 	served := make(chan error, 1)
 	go func() {
-		served <- serve.FD(pair[0], serve.Options{Operations: all.Operations, Open: backends.Open, Device: "cpu", MaxFrame: 1 << 20, MemoryLimit: 64 << 20})
+		served <- child.FD(pair[0], child.Options{Operations: all.Operations, Open: backends.Open, Device: "cpu", MaxFrame: 1 << 20, MemoryLimit: 64 << 20})
 	}()
 	client := os.NewFile(uintptr(pair[1]), "client")
 	for i := 0; i < len(frames); i += 2 {

@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,7 +25,44 @@ import (
 func TestQuotedSource(t *testing.T) {
 	hold(t, "../README.md", "example", goBlock(body(t, "../tokitai_test.go", "Example")))
 	hold(t, "go.md", "definition", goBlock(declarations(t, "../example/rmsnorm/main.go", "RMSNorm")))
+	hold(t, "cases.md", "levels", levelTable(t))
 	hold(t, "judging.md", "thresholds", goBlock(declarations(t, "../verify/statistics.go", "mostBias", "mostMeanSquare", "mostMisrounded")))
+}
+
+// levelTable returns some numbers of each level, from the source of package verify.
+func levelTable(t *testing.T) string {
+	t.Helper()
+	source := readText(t, "../verify/cases/level.go")
+	columns := []struct{ field, title string }{
+		{"small", "every size up to"}, {"edges", "boundaries of the last axis up to"}, {"others", "of other axes"},
+		{"random", "random shapes"}, {"drawn", "shapes drawn by the seed"}, {"endurance", "runs of a tiny case"},
+	}
+	head, rule, rows := "| level |", "|---|", ""
+	for _, c := range columns {
+		head, rule = head+" "+c.title+" |", rule+"---:|"
+	}
+	for l := verify.Smoke; l <= verify.Exhaustive; l++ {
+		name := l.String()
+		plan := regexp.MustCompile(`(?i)\n\t` + name + `: +\{(small: .*)\},\n`).FindStringSubmatch(source)
+		if plan == nil {
+			t.Fatalf("verify/cases/level.go has no plan of level %s", name)
+		}
+		rows += "| " + name + " |"
+		for _, c := range columns {
+			value := regexp.MustCompile(`\b` + c.field + `: ([0-9_]+)(?: << ([0-9]+))?`).FindStringSubmatch(plan[1])
+			if value == nil {
+				t.Fatalf("the plan of level %s has no %s", name, c.field)
+			}
+			n, err := strconv.Atoi(strings.ReplaceAll(value[1], "_", ""))
+			shift, _ := strconv.Atoi(value[2])
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows += " " + thousands(n<<shift) + " |"
+		}
+		rows += "\n"
+	}
+	return head + "\n" + rule + "\n" + rows
 }
 
 func goBlock(code string) string { return "```go\n" + strings.TrimSpace(code) + "\n```" }
@@ -106,7 +144,7 @@ func TestTensorCoreModels(t *testing.T) {
 		var rows []string // instruction and model
 		formats := map[string][]string{}
 		for _, i := range lowergpu.MatrixInstructions(architecture) {
-			if m, ok := lowergpu.MatrixModel(architecture, i); ok {
+			if m, ok := lowergpu.MatrixAccum(architecture, i); ok {
 				row := fmt.Sprintf("| %s | %v | %%s | %v |\n", architecture, i, m)
 				if formats[row] == nil {
 					rows = append(rows, row)

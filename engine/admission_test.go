@@ -233,20 +233,20 @@ func TestKnownAnswerFailures(t *testing.T) {
 // TestOtherModelsHaveNoKnownAnswers asks the reference, under the lowering's model,
 // where the committed answers are those of model fma.
 func TestOtherModelsHaveNoKnownAnswers(t *testing.T) {
-	var asked []def.Model
+	var asked []def.Accum
 	defer engine.SetReference(func(d *def.Definition, operands []num.Array, o reference.Options) error {
-		asked = append(asked, o.Model)
+		asked = append(asked, o.Accum)
 		return reference.Run(d, operands, o)
 	})()
-	core := def.Model{L: 16, F: 25}
+	core := def.Accum{L: 16, F: 25}
 	l := lowering("cpu.core", func(d *def.Definition, l *engine.Launch) error {
-		return reference.Run(d, l.Arrays(), reference.Options{Model: core})
+		return reference.Run(d, l.Arrays(), reference.Options{Accum: core})
 	})
 	l.Promise.Accum = core
 	if err := engine.RunSelfTest(newQueue(t), l, gemm.ForwardDefinition, []num.DType{num.F16, num.F16, num.F32}, "tails"); err != nil {
 		t.Error(err)
 	}
-	if !slices.Equal(asked, []def.Model{core}) {
+	if !slices.Equal(asked, []def.Accum{core}) {
 		t.Errorf("the reference was asked for models %v, want %v", asked, core)
 	}
 }
@@ -559,9 +559,9 @@ func TestChoice(t *testing.T) {
 // model fma.
 func TestPolicies(t *testing.T) {
 	core := lowering("cpu.core", func(d *def.Definition, l *engine.Launch) error {
-		return reference.Run(d, l.Arrays(), reference.Options{Model: def.Model{L: 16, F: 25}})
+		return reference.Run(d, l.Arrays(), reference.Options{Accum: def.Accum{L: 16, F: 25}})
 	})
-	core.Promise.Accum = def.Model{L: 16, F: 25}
+	core.Promise.Accum = def.Accum{L: 16, F: 25}
 	bounded := lowering("cpu.bounded", right)
 	bounded.Promise.Name = promise.Stable
 	chain := lowering("cpu.chain", right)

@@ -18,13 +18,13 @@ import (
 // so that there is no such set, it has to be of the reference's class, or of one that another
 // form gives; where an intermediate result alone may overflow or leave the domain of a
 // function, it may be anything.
-func (c *selfTestCase) judgeBounded(l *Lowering, m def.Model, got []num.Array) (reason string, err error) {
+func (c *selfTestCase) judgeBounded(l *Lowering, m def.Accum, got []num.Array) (reason string, err error) {
 	d, before := c.operands.Definition, c.operands.Arrays()
 	want, err := c.answer(m)
 	if err != nil {
 		return "", fmt.Errorf("the reference refused: %w", err)
 	}
-	exact, err := truth.Enclose(d, before, truth.Options{Params: c.params, Model: m, Mode: truth.Exact})
+	exact, err := truth.Enclose(d, before, truth.Options{Params: c.params, Accum: m, Mode: truth.Exact})
 	if err != nil {
 		return "", err
 	}
@@ -64,12 +64,12 @@ func (c *selfTestCase) judgeBounded(l *Lowering, m def.Model, got []num.Array) (
 }
 
 // StableOptions returns what promise stable allows the lowering, for calls with the given
-// parameters under a model.
-func (l *Lowering) StableOptions(ctx context.Context, params []float64, m def.Model) truth.StableOptions {
+// parameters under an accumulation rule.
+func (l *Lowering) StableOptions(ctx context.Context, params []float64, m def.Accum) truth.StableOptions {
 	declares := l.Promise.Declares
 	declares.FlushesSubnormals = declares.Flushes()
 	return truth.StableOptions{
-		Params: params, Model: m, Order: l.Promise.Order, FunctionULP: l.Promise.FunctionULP, Declares: declares, Errors: l.Promise.Declares.Error, Context: ctx,
+		Params: params, Accum: m, Order: l.Promise.Order, FunctionULP: l.Promise.FunctionULP, Declares: declares, Errors: l.Promise.Declares.Error, Context: ctx,
 		CountSteps: true, // whatever form a kernel has, it computes that step by step
 	}
 }
@@ -142,7 +142,7 @@ func (anything) Known(operand, row, col int) bool { return false }
 // model, for operands as they are before a call. The engine knows the usual forms of a
 // definition, but not those that have to be declared: of a lowering that declares one, nothing is
 // known. Nor does it know a profile's allowances: kernels that need one are inadmissible.
-func (l *Lowering) Admissible(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, m def.Model) (*Admissible, error) {
+func (l *Lowering) Admissible(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, m def.Accum) (*Admissible, error) {
 	a := &Admissible{d: d, operands: operands}
 	switch l.Promise.Named() {
 	case promise.Stable:
@@ -155,7 +155,7 @@ func (l *Lowering) Admissible(ctx context.Context, d *def.Definition, operands [
 		return a, err
 	default:
 		rounded, err := truth.Enclose(d, operands, truth.Options{
-			Params: params, Model: m, Order: &l.Promise.Order, FunctionULP: l.Promise.FunctionULP, IsIEEE: l.Promise.IsIEEE, Mode: truth.Rounded, Context: ctx,
+			Params: params, Accum: m, Order: &l.Promise.Order, FunctionULP: l.Promise.FunctionULP, IsIEEE: l.Promise.IsIEEE, Mode: truth.Rounded, Context: ctx,
 		})
 		a.admitted = ordered{rounded}
 		return a, err

@@ -309,11 +309,11 @@ func (q *Queue) checkNamed(s *settings, l *Lowering, d *def.Definition, c *lower
 
 // allows reports whether the policy allows a lowering for a call.
 func (q *Queue) allows(s *settings, l *Lowering, d *def.Definition, c *lower.Call) bool {
-	return s.policy != Same || l.Promise.IsBits() && q.modelOf(l, d, c) == def.FMAChain
+	return s.policy != Same || l.Promise.IsBits() && q.accumOf(l, d, c) == def.FMAChain
 }
 
-// modelOf returns a lowering's accumulation rule for a call.
-func (q *Queue) modelOf(l *Lowering, d *def.Definition, c *lower.Call) def.Model {
+// accumOf returns a lowering's accumulation rule for a call.
+func (q *Queue) accumOf(l *Lowering, d *def.Definition, c *lower.Call) def.Accum {
 	if l.Promise.AccumFor == nil {
 		return l.Promise.Accum // without asking the device
 	}
@@ -321,7 +321,7 @@ func (q *Queue) modelOf(l *Lowering, d *def.Definition, c *lower.Call) def.Model
 }
 
 func (q *Queue) notUnder(s *settings, l *Lowering, d *def.Definition, c *lower.Call) error {
-	got := fmt.Sprintf("%s follows model %s", l.Name, q.modelOf(l, d, c))
+	got := fmt.Sprintf("%s follows model %s", l.Name, q.accumOf(l, d, c))
 	if !l.Promise.IsBits() {
 		got = l.Name + " does not promise bits"
 	}

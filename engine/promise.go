@@ -23,14 +23,14 @@ type Promise struct {
 	Name promise.Name
 
 	// Accum is the accumulation rule of a contraction, which the reference follows.
-	Accum def.Model
+	Accum def.Accum
 
 	// AccumFor returns the rule if it depends on the call; nil stands for Accum. Where it is
 	// set, Accum takes the same formats as the rules that it returns. Its arguments are all
 	// that a rule may depend on: the device's architecture, the operands' formats, the
 	// result's columns, and the length of the sums. The number of rows, strides and alignment
 	// are not among them: the bits of a row must not depend on the rest of the batch.
-	AccumFor func(architecture string, dtypes []num.DType, columns, length int) def.Model
+	AccumFor func(architecture string, dtypes []num.DType, columns, length int) def.Accum
 
 	// The rest widens or narrows the sets of Ordered and Stable.
 
@@ -58,7 +58,7 @@ func (p *Promise) IsBits() bool { return p.Named() == promise.Bits }
 
 // AccumOf returns the accumulation rule for operands of the given formats and sizes, by
 // the letters of the definition, on a device of an architecture.
-func (p *Promise) AccumOf(architecture string, d *def.Definition, dtypes []num.DType, size func(letter string) int) def.Model {
+func (p *Promise) AccumOf(architecture string, d *def.Definition, dtypes []num.DType, size func(letter string) int) def.Accum {
 	if p.AccumFor == nil || !d.Multiplies() {
 		return p.Accum
 	}

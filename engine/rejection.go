@@ -49,9 +49,9 @@ func (q *Queue) testRejection(p *plan, d *def.Definition, test selfTest, c selfT
 	if b := after.Breach(accepted.operands); b != nil {
 		return inadmissible(nil, "%s", b)
 	}
-	model := q.modelOf(p.lowering, d, accepted.call())
+	accum := q.accumOf(p.lowering, d, accepted.call())
 	if !p.lowering.Promise.IsBits() {
-		reason, err := accepted.judgeBounded(p.lowering, model, after.Arrays())
+		reason, err := accepted.judgeBounded(p.lowering, accum, after.Arrays())
 		if err != nil {
 			return inadmissible(err, "%v", err)
 		}
@@ -60,7 +60,7 @@ func (q *Queue) testRejection(p *plan, d *def.Definition, test selfTest, c selfT
 		}
 		return nil
 	}
-	answer, err := accepted.answer(model)
+	answer, err := accepted.answer(accum)
 	if err != nil {
 		return inadmissible(err, "the reference refused: %v", err)
 	}

@@ -400,7 +400,7 @@ func (q *Queue) judge(p *plan, d *def.Definition, test selfTest, c selfTestCase,
 		return inadmissible(nil, "%s", b)
 	}
 	if !p.lowering.Promise.IsBits() {
-		reason, err := c.judgeBounded(p.lowering, q.modelOf(p.lowering, d, c.call()), after.Arrays())
+		reason, err := c.judgeBounded(p.lowering, q.accumOf(p.lowering, d, c.call()), after.Arrays())
 		if reason == "" && err == nil {
 			reason, err = q.unwritten(p.lowering, p.kernel, c, after)
 		}
@@ -412,12 +412,12 @@ func (q *Queue) judge(p *plan, d *def.Definition, test selfTest, c selfTestCase,
 		}
 		return nil
 	}
-	model := q.modelOf(p.lowering, d, c.call())
-	isKnown = isKnown && model == def.FMAChain
+	accum := q.accumOf(p.lowering, d, c.call())
+	isKnown = isKnown && accum == def.FMAChain
 	if isKnown && trial.AnswerOutputs(d, after.Arrays()) == answer.Outputs {
 		return nil
 	}
-	want, err := c.answer(model)
+	want, err := c.answer(accum)
 	if err != nil {
 		return inadmissible(err, "the reference refused: %v", err)
 	}
@@ -435,9 +435,9 @@ func (q *Queue) judge(p *plan, d *def.Definition, test selfTest, c selfTestCase,
 }
 
 // answer returns the reference's outputs for the case.
-func (c *selfTestCase) answer(m def.Model) ([]num.Array, error) {
+func (c *selfTestCase) answer(m def.Accum) ([]num.Array, error) {
 	operands := c.operands.Copies()
-	return operands, runReference(c.operands.Definition, operands, reference.Options{Params: c.params, Model: m})
+	return operands, runReference(c.operands.Definition, operands, reference.Options{Params: c.params, Accum: m})
 }
 
 // launchCase runs the kernel to its end, in the device's memory, and returns what it left,

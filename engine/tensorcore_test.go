@@ -16,7 +16,7 @@ import (
 // TestTensorCoreSelfTests: kernels that are wrong about a model of tensor cores only where
 // numbers are unusual are found by the kinds of data that the models were found with.
 func TestTensorCoreSelfTests(t *testing.T) {
-	model := def.MMA(16, 25)
+	accum := def.MMA(16, 25)
 	isSubnormal := func(x float32) bool { return x != 0 && x > -0x1p-126 && x < 0x1p-126 }
 	for _, test := range []struct {
 		what   string
@@ -39,7 +39,7 @@ func TestTensorCoreSelfTests(t *testing.T) {
 		}, "self-test tensor-cores-"},
 	} {
 		core := lowering("cpu.core", func(d *def.Definition, l *engine.Launch) error {
-			if err := reference.Run(d, l.Arrays(), reference.Options{Model: model}); err != nil {
+			if err := reference.Run(d, l.Arrays(), reference.Options{Accum: accum}); err != nil {
 				return err
 			}
 			c := l.Arrays()[2]
@@ -52,7 +52,7 @@ func TestTensorCoreSelfTests(t *testing.T) {
 			}
 			return nil
 		})
-		core.Promise.Accum = model
+		core.Promise.Accum = accum
 		_, err := engine.Admit(newQueue(t), gemm.ForwardAccumulateDefinition, []num.DType{test.dtype, test.dtype, num.F32}, engine.Using(core))
 		if test.want == "" && err != nil || test.want != "" && (!errors.Is(err, engine.ErrInadmissible) || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: got %v, want %q", test.what, err, test.want)

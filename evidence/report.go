@@ -119,7 +119,7 @@ type Summary struct {
 	Level    string   `json:"level"`
 	Params   []string `json:"params,omitempty"` // that have one value in every case, as they were given: eps=1e-3
 	Contract Contract `json:"contract"`
-	Model    string   `json:"model"` // how sums round: fma, mma(16,25), or the declared order
+	Model    string   `json:"model"` // how sums round: the accumulation rule, fma or mma(16,25), or the declared order. Committed reports have the name
 
 	Cases      int   `json:"cases"`
 	Elements   int64 `json:"elements"`   // outputs compared

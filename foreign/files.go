@@ -15,7 +15,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
-	"tokitai/kernelserver/process"
+	"tokitai/kernelprocess/spawn"
 	"tokitai/num"
 	"tokitai/tensor/safetensors"
 )
@@ -142,7 +142,7 @@ func (f *files) run(d *def.Definition, in, out string) error {
 	for _, word := range f.command[1:] {
 		words = append(words, strings.ReplaceAll(strings.ReplaceAll(word, "{in}", in), "{out}", out))
 	}
-	child, err := process.Start(process.Spec{
+	child, err := spawn.Start(spawn.Spec{
 		Program: f.program, Args: words, Env: append(os.Environ(), f.options.Environment...), JoinsOutput: true, Stderr: f.options.Stderr,
 	})
 	if err != nil {
@@ -158,14 +158,14 @@ func (f *files) run(d *def.Definition, in, out string) error {
 		return withLastWords(child, fmt.Errorf("process %d did not end within %v, and was killed", child.PID(), f.options.deadline()))
 	}
 	err = child.Close(0)
-	if exit, ok := errors.AsType[*process.ExitError](err); ok && exit.Code == ExitRefused {
+	if exit, ok := errors.AsType[*spawn.ExitError](err); ok && exit.Code == ExitRefused {
 		return &engine.UnsuitedError{Lowering: d.Name + "/check.files", Cause: withLastWords(child, fmt.Errorf("the program refused the call: exit status %d", ExitRefused)), IsRefused: true}
 	}
 	return err
 }
 
 // withLastWords adds the last lines that a process has printed to an error.
-func withLastWords(child *process.Child, err error) error {
+func withLastWords(child *spawn.Child, err error) error {
 	if words := child.LastWords(); len(words) > 0 {
 		return fmt.Errorf("%w; its last words: %s", err, strings.Join(words, " | "))
 	}

@@ -5,9 +5,9 @@ import (
 	"os"
 	"slices"
 
-	"tokitai/kernelserver/process"
-	"tokitai/kernelserver/protocol"
-	"tokitai/kernelserver/shm"
+	"tokitai/kernelprocess/protocol"
+	"tokitai/kernelprocess/shm"
+	"tokitai/kernelprocess/spawn"
 )
 
 // A program may take long to start, as an interpreter that imports libraries does. One that
@@ -74,6 +74,6 @@ func (n *session) fork(seed uint64, p *pool) (*session, error) {
 		return nil, n.malformed(protocol.KindFork, errors.Join(err, errors.New("want the id of a process")))
 	}
 	ours = nil
-	child := process.Adopt(process.Adoption{Program: p.program, PID: int(pid), Status: status, Words: words, Host: conn, Stderr: p.options.Stderr})
+	child := spawn.Adopt(spawn.Adoption{Program: p.program, PID: int(pid), Status: status, Words: words, Host: conn, Stderr: p.options.Stderr})
 	return &session{child: child, conn: conn, isForked: true}, nil
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"tokitai/evidence"
-	"tokitai/kernelserver/protocol"
-	"tokitai/kernelserver/shm"
+	"tokitai/kernelprocess/protocol"
+	"tokitai/kernelprocess/shm"
 	"tokitai/verify"
 )
 

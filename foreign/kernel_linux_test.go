@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"tokitai/kernelserver/protocol"
+	"tokitai/kernelprocess/protocol"
 )
 
 // roleVariable makes the test binary a kernel process instead; roles tells how it behaves.

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"tokitai/kernelserver/process"
+	"tokitai/kernelprocess/spawn"
 )
 
 // LibraryHeader is the C header of functions that [Library] calls.
@@ -44,7 +44,7 @@ func Library(path, symbol string, o Options) (*Kernel, error) {
 	if err != nil {
 		return nil, &LibraryError{path, err}
 	}
-	self, err := process.Self()
+	self, err := spawn.Self()
 	if err != nil {
 		return nil, &LibraryError{path, err}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/dl"
-	"tokitai/kernelserver/protocol"
+	"tokitai/kernelprocess/protocol"
 	"tokitai/num"
 	"tokitai/trial"
 )

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tokitai/internal/dl"
-	"tokitai/kernelserver/protocol"
+	"tokitai/kernelprocess/protocol"
 )
 
 // A process that calls a library's function is this program, started again with an argument

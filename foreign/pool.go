@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tokitai/device"
-	"tokitai/kernelserver/protocol"
+	"tokitai/kernelprocess/protocol"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
-	"tokitai/kernelserver/protocol"
+	"tokitai/kernelprocess/protocol"
 	"tokitai/num"
 )
 

@@ -15,7 +15,7 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
-	"tokitai/kernelserver/protocol"
+	"tokitai/kernelprocess/protocol"
 	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/verify"

@@ -11,9 +11,9 @@ import (
 
 	"tokitai/def"
 	"tokitai/engine"
-	"tokitai/kernelserver/process"
-	"tokitai/kernelserver/protocol"
-	"tokitai/kernelserver/shm"
+	"tokitai/kernelprocess/protocol"
+	"tokitai/kernelprocess/shm"
+	"tokitai/kernelprocess/spawn"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 
 // session is a conversation with one process.
 type session struct {
-	child   *process.Child
+	child   *spawn.Child
 	conn    *shm.Conn
 	welcome protocol.Welcome
 	list    []protocol.Definition
@@ -51,7 +51,7 @@ func (p *pool) open(seed uint64) (*session, error) {
 	}
 	env := append(os.Environ(), p.options.Environment...)
 	env = append(env, "TOKITAI_FD=3", fmt.Sprintf("TOKITAI_SEED=%d", seed))
-	child, err := process.Start(process.Spec{
+	child, err := spawn.Start(spawn.Spec{
 		Program: p.program, Args: p.command[1:], Env: env,
 		Socket: file, Host: conn, JoinsOutput: true, Stderr: p.options.Stderr,
 	})

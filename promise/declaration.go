@@ -81,7 +81,7 @@ func (d Declaration) alone() map[string]Error {
 
 // TensorCores returns the profile's model of the tensor cores that may sum products of f16 and
 // bf16, or the FMA chain if the profile has none.
-func (d Declaration) TensorCores() def.Model {
+func (d Declaration) TensorCores() def.Accum {
 	p, err := LookupProfile(d.Profile)
 	if err != nil {
 		return def.FMAChain

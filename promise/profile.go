@@ -19,7 +19,7 @@ type Profile struct {
 
 	// TensorCores is the model of the least accurate tensor cores on which the family's kernels
 	// may multiply f16 and bf16, with its steps in any order, or the FMA chain if there are none.
-	TensorCores def.Model
+	TensorCores def.Accum
 
 	// Errors has the errors of functions, in the order of [Functions]. A function that is not
 	// listed has the error of profile "".
@@ -49,7 +49,7 @@ const flushed = 0x1p-126
 
 // ampere is the model of the first tensor cores that this project knows, from sm_80 to sm_89. Later
 // ones lose less.
-var ampere = def.Model{L: 8, F: 24}
+var ampere = def.Accum{L: 8, F: 24}
 
 var profiles = []*Profile{{
 	Name: "",

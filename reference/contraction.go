@@ -10,7 +10,7 @@ import (
 // runContraction computes one matrix product for each index of the batch axes, and of
 // the groups.
 func runContraction(d *def.Definition, f *def.Product, operands []num.Array, o *Options) error {
-	if err := o.Model.Takes(operands[f.Left].DType); err != nil {
+	if err := o.Accum.Takes(operands[f.Left].DType); err != nil {
 		return fmt.Errorf("%s: %w", d.Name, err)
 	}
 	x, err := newAxes(d, f, operands)
@@ -144,7 +144,7 @@ func (x *axes) product(at map[string]int, o *Options) error {
 	left, right, result := x.matrix(x.f.Left, at), x.matrix(x.f.Right, at), x.matrix(x.f.Result, at)
 	firstRow, endRow := x.part(x.d.AxisOf(def.Row), at)
 	firstK, endK := x.part(x.d.SummedOver(), at)
-	p := newProducts(o.Model, left.DType, endK-firstK, result.Cols)
+	p := newProducts(o.Accum, left.DType, endK-firstK, result.Cols)
 	line, row := make([]uint32, right.Cols), make([]uint32, x.sizes[x.d.SummedOver()])
 	if !x.f.TransposeRight && p.isChain() {
 		for k := range p.length {
@@ -207,7 +207,7 @@ func (x *axes) scale(row int, sums []float32) {
 
 // products are the factors of one row of a result.
 type products struct {
-	model  def.Model
+	accum  def.Accum
 	dtype  num.DType // of the factors
 	length int       // of every sum
 	cols   int       // number of sums
@@ -221,8 +221,8 @@ type products struct {
 	columns [][]uint32 // the right factors of a column, by k
 }
 
-func newProducts(m def.Model, d num.DType, length, cols int) *products {
-	p := &products{model: m, dtype: d, length: length, cols: cols}
+func newProducts(m def.Accum, d num.DType, length, cols int) *products {
+	p := &products{accum: m, dtype: d, length: length, cols: cols}
 	if p.isChain() {
 		p.left, p.byK = make([]float32, length), make([]float32, length*cols)
 		return p
@@ -235,7 +235,7 @@ func newProducts(m def.Model, d num.DType, length, cols int) *products {
 }
 
 // isChain reports whether every product is added by itself, with one rounding.
-func (p *products) isChain() bool { return p.model.Inner() == def.FMAChain }
+func (p *products) isChain() bool { return p.accum.Inner() == def.FMAChain }
 
 // setLeft sets the left factors, which must not change until they have been used.
 func (p *products) setLeft(patterns []uint32) {
@@ -260,7 +260,7 @@ func (p *products) setRight(k, c int, pattern uint32) {
 // there is one. Without products it is the old result, or +0.
 func (p *products) sum(sums, old []float32) {
 	clear(sums)
-	if p.model.P == 0 || p.length == 0 {
+	if p.accum.P == 0 || p.length == 0 {
 		copy(sums, old)
 		if p.length > 0 {
 			p.chain(0, p.length, sums)
@@ -268,7 +268,7 @@ func (p *products) sum(sums, old []float32) {
 		return
 	}
 	var panels [][]float32
-	depth := p.model.PanelDepth(p.length)
+	depth := p.accum.PanelDepth(p.length)
 	for k := 0; k < p.length; k += depth {
 		panel := make([]float32, p.cols)
 		p.chain(k, min(k+depth, p.length), panel)
@@ -316,7 +316,7 @@ func (p *products) chain(first, end int, sums []float32) {
 		}
 		return
 	}
-	steps := p.model.MMA()
+	steps := p.accum.MMA()
 	for c, right := range p.columns {
 		sums[c] = steps.Dot(p.dtype, p.leftRow[first:end], right[first:end], sums[c])
 	}

@@ -95,23 +95,23 @@ func TestPanels(t *testing.T) {
 	form.Accumulate = true
 	accumulate := def.Must(def.Contraction("product", form))
 	g := gen.New(t.Name())
-	apart := map[def.Model]bool{}
+	apart := map[def.Accum]bool{}
 	for trial := range 30 {
 		a, b, old := num.NewArray(num.F16, 1, k), num.NewArray(num.F16, k, 1), num.ArrayOf(num.F32, 1, 1, g.Normal())
 		for i := range k {
 			a.Set(0, i, g.Ordinary())
 			b.Set(i, 0, g.Ordinary())
 		}
-		run := func(d *def.Definition, m def.Model, from, to int) float32 {
+		run := func(d *def.Definition, m def.Accum, from, to int) float32 {
 			cut := num.Array{DType: num.F16, Rows: 1, Cols: to - from, Stride: k, Data: a.Data[2*from:]}
 			rest := num.Array{DType: num.F16, Rows: to - from, Cols: 1, Stride: 1, Data: b.Data[2*from:]}
 			c := old.Clone()
-			if err := reference.Run(d, []num.Array{cut, rest, c}, reference.Options{Model: m}); err != nil {
+			if err := reference.Run(d, []num.Array{cut, rest, c}, reference.Options{Accum: m}); err != nil {
 				t.Fatal(err)
 			}
 			return c.At(0, 0)
 		}
-		for _, inner := range []def.Model{def.FMAChain, def.MMA(16, 25)} {
+		for _, inner := range []def.Accum{def.FMAChain, def.MMA(16, 25)} {
 			m := def.Panels(inner, 4)
 			s0, s1, s2 := run(set, inner, 0, 64), run(set, inner, 64, 128), run(set, inner, 128, k)
 			want := (s0 + s1) + s2
@@ -121,7 +121,7 @@ func TestPanels(t *testing.T) {
 			if got := run(accumulate, m, 0, k); math.Float32bits(got) != math.Float32bits(want+old.At(0, 0)) {
 				t.Errorf("trial %d, %s, accumulated: got %v, want %v", trial, m, got, want+old.At(0, 0))
 			}
-			for _, other := range []def.Model{inner, def.Panels(inner, 1), def.Panels(inner, 2)} {
+			for _, other := range []def.Accum{inner, def.Panels(inner, 1), def.Panels(inner, 2)} {
 				if run(set, other, 0, k) != want {
 					apart[other] = true
 				}
@@ -139,7 +139,7 @@ func TestPanelsOfNegativeZero(t *testing.T) {
 	d := def.Must(def.Contraction("product", def.ContractionForm{Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"}}))
 	c := num.NewArray(num.F32, 1, 1)
 	a, b := num.ArrayOf(num.F32, 1, 1, -0x1p-100), num.ArrayOf(num.F32, 1, 1, 0x1p-100)
-	if err := reference.Run(d, []num.Array{a, b, c}, reference.Options{Model: def.Panels(def.FMAChain, 4)}); err != nil {
+	if err := reference.Run(d, []num.Array{a, b, c}, reference.Options{Accum: def.Panels(def.FMAChain, 4)}); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.Bits(0, 0); got != 0x80000000 {
@@ -151,11 +151,11 @@ func TestPanelsOfNegativeZero(t *testing.T) {
 func TestRowsDoNotDependOnTheBatch(t *testing.T) {
 	d := def.Must(def.Contraction("product", def.ContractionForm{Left: "a", LeftDims: []string{"H", "M", "K"}, Right: "b", RightDims: []string{"H", "K", "N"}, Result: "c", ResultDims: []string{"H", "M", "N"}}))
 	g := gen.New(t.Name())
-	for _, m := range []def.Model{def.FMAChain, def.MMA(16, 25), def.Panels(def.FMAChain, 8), def.Panels(def.MMA(16, 25), 2)} {
+	for _, m := range []def.Accum{def.FMAChain, def.MMA(16, 25), def.Panels(def.FMAChain, 8), def.Panels(def.MMA(16, 25), 2)} {
 		sizes := map[string]int{"H": 3, "M": 5, "K": 300, "N": 4}
 		whole := randdef.NewCase(g, d, []num.DType{num.BF16, num.BF16, num.F32}, sizes)
 		inputs := whole.Clone()
-		if err := reference.Run(d, whole.Operands, reference.Options{Model: m}); err != nil {
+		if err := reference.Run(d, whole.Operands, reference.Options{Accum: m}); err != nil {
 			t.Fatal(err)
 		}
 		plain := def.Must(def.Contraction("product", def.ContractionForm{Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"}}))
@@ -165,7 +165,7 @@ func TestRowsDoNotDependOnTheBatch(t *testing.T) {
 				row := left
 				row.Rows, row.Data = 1, left.Row(r)
 				c := num.NewArray(num.F32, 1, 4)
-				if err := reference.Run(plain, []num.Array{row, right, c}, reference.Options{Model: m}); err != nil {
+				if err := reference.Run(plain, []num.Array{row, right, c}, reference.Options{Accum: m}); err != nil {
 					t.Fatal(err)
 				}
 				for col := range 4 {
@@ -189,7 +189,7 @@ func TestScales(t *testing.T) {
 			f := def.ContractionForm{Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"N", "K"}, TransposeRight: true,
 				Result: "c", ResultDims: []string{"M", "N"}, Scales: scales, Factors: def.Only(factors)}
 			d := def.Must(def.Contraction("scaled", f))
-			for _, m := range []def.Model{def.FMAChain, def.MMA(32, 13).Narrow(13)} {
+			for _, m := range []def.Accum{def.FMAChain, def.MMA(32, 13).Narrow(13)} {
 				for _, formats := range d.Formats() {
 					c := randdef.NewCase(g, d, formats, map[string]int{"M": 3, "N": 4, "K": 70})
 					want := c.Clone()
@@ -218,7 +218,7 @@ func TestScales(t *testing.T) {
 						}
 					}
 					got := c.Clone()
-					if err := reference.Run(d, got.Operands, reference.Options{Model: m}); err != nil {
+					if err := reference.Run(d, got.Operands, reference.Options{Accum: m}); err != nil {
 						t.Fatal(err)
 					}
 					if text := randdef.Diff(got, want); text != "" {
@@ -265,7 +265,7 @@ func TestAxesRefused(t *testing.T) {
 			t.Errorf("offsets %v: %v, want %q", test.offsets, err, test.want)
 		}
 	}
-	if err := reference.Run(grouped, []num.Array{a, b, c, num.IndexArray(0, 2, 5)}, reference.Options{Model: def.Panels(def.FMAChain, 3)}); err == nil || !strings.Contains(err.Error(), "power of two") {
+	if err := reference.Run(grouped, []num.Array{a, b, c, num.IndexArray(0, 2, 5)}, reference.Options{Accum: def.Panels(def.FMAChain, 3)}); err == nil || !strings.Contains(err.Error(), "power of two") {
 		t.Errorf("three panels: %v", err)
 	}
 }

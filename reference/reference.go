@@ -18,7 +18,7 @@ import (
 // Options holds what a call gives besides its operands.
 type Options struct {
 	Params []float64 // in the order of Definition.Params
-	Model  def.Model // contractions only
+	Accum  def.Accum // contractions only
 
 	// Rounded has the formats to which values that a rowwise definition names are rounded besides:
 	// what a kernel gives that keeps them there.

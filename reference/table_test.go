@@ -63,9 +63,9 @@ func TestContractionModels(t *testing.T) {
 		a.Set(0, i, g.Ordinary())
 		b.Set(i, 0, g.Ordinary())
 	}
-	run := func(m def.Model) uint32 {
+	run := func(m def.Accum) uint32 {
 		c := num.NewArray(num.F32, 1, 1)
-		if err := reference.Run(d, []num.Array{a, b, c}, reference.Options{Model: m}); err != nil {
+		if err := reference.Run(d, []num.Array{a, b, c}, reference.Options{Accum: m}); err != nil {
 			t.Fatal(err)
 		}
 		return c.Bits(0, 0)
@@ -79,7 +79,7 @@ func TestContractionModels(t *testing.T) {
 	if got, want := run(def.FMAChain), math.Float32bits(chain); got != want {
 		t.Errorf("model fma: got 0x%08x, want 0x%08x", got, want)
 	}
-	core := def.Model{L: 16, F: 25}
+	core := def.Accum{L: 16, F: 25}
 	if got, want := run(core), math.Float32bits(num.MMA{L: core.L, F: core.F}.Dot(num.F16, x, y, 0)); got != want {
 		t.Errorf("model %s: got 0x%08x, want 0x%08x", core, got, want)
 	}

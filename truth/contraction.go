@@ -28,14 +28,14 @@ func (f productTerms) factors(k *call) num.DType { return k.operands[f.Left].DTy
 func (productTerms) areUnweighted() bool         { return false }
 
 func (f productTerms) check(k *call) error {
-	if err := k.Model.Takes(f.factors(k)); err != nil {
+	if err := k.Accum.Takes(f.factors(k)); err != nil {
 		return fmt.Errorf("%s: %w", k.d.Name, err)
 	}
 	return nil
 }
 
 func (f productTerms) ownError(k *call, p products, abs float64) float64 {
-	return modelError(p, f.factors(k), k.Model, abs, f.Accumulate)
+	return accumError(p, f.factors(k), k.Accum, abs, f.Accumulate)
 }
 
 // parts returns the matrix products of a contraction.

@@ -32,17 +32,17 @@ func ordinary(g *gen.Generator, c *randdef.Case) {
 // enclosure holds the reference's result and is narrow enough to exclude a wrong term.
 func TestProductsWithAxes(t *testing.T) {
 	g := gen.New(t.Name())
-	models := []def.Model{def.FMAChain, def.MMA(16, 25), def.Panels(def.FMAChain, 4), def.Panels(def.MMA(8, 24), 2)}
+	accums := []def.Accum{def.FMAChain, def.MMA(16, 25), def.Panels(def.FMAChain, 4), def.Panels(def.MMA(8, 24), 2)}
 	wrong, count := 0, 0
 	for trial := range 120 {
 		d := randdef.Product(g)
-		model := models[trial%len(models)]
+		accum := accums[trial%len(accums)]
 		dtypes := []num.DType{num.FloatDTypes[trial%2], num.FloatDTypes[trial%2], num.F32, num.I32}[:len(d.Operands)]
 		sizes := randdef.ProductSizes(g, d, 4)
 		sizes["K"] = 1 + g.Below(200)
 		c := randdef.NewCase(g, d, dtypes, sizes)
 		ordinary(g, c)
-		z, err := truth.Enclose(d, c.Operands, truth.Options{Mode: truth.Rounded, Model: model})
+		z, err := truth.Enclose(d, c.Operands, truth.Options{Mode: truth.Rounded, Accum: accum})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestProductsWithAxes(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer := c.Clone()
-		if err := reference.Run(d, answer.Operands, reference.Options{Model: model}); err != nil {
+		if err := reference.Run(d, answer.Operands, reference.Options{Accum: accum}); err != nil {
 			t.Fatal(err)
 		}
 		result := &answer.Operands[2]
@@ -63,7 +63,7 @@ func TestProductsWithAxes(t *testing.T) {
 			for col := range result.Cols {
 				bits := result.Bits(r, col)
 				if !z.Admits(2, r, col, bits) || !z.Admits(2, r, col, correct.Bits[r*result.Cols+col]) {
-					t.Fatalf("%s, %v: c[%d,%d] is %v, correctly rounded %v, which %v does not admit\n%s", model, sizes, r, col, result.At(r, col),
+					t.Fatalf("%s, %v: c[%d,%d] is %v, correctly rounded %v, which %v does not admit\n%s", accum, sizes, r, col, result.At(r, col),
 						num.Widen(num.F32, correct.Bits[r*result.Cols+col]), z.At(2, r, col), d.Text())
 				}
 				if count++; !z.Admits(2, r, col, num.Narrow(num.F32, result.At(r, col)+0.5)) {
@@ -81,13 +81,13 @@ func TestProductsWithAxes(t *testing.T) {
 // correctly rounded value is admitted and agrees with exact arithmetic.
 func TestScaledProducts(t *testing.T) {
 	g := gen.New(t.Name())
-	models := []def.Model{def.FMAChain, def.MMA(32, 13).Narrow(13), def.MMA(2, 25).Narrow(4)}
+	accums := []def.Accum{def.FMAChain, def.MMA(32, 13).Narrow(13), def.MMA(2, 25).Narrow(4)}
 	wrong, count, states := 0, 0, map[truth.State]int{}
 	for trial := range 600 {
 		d := randdef.Scaled(g)
-		model := models[trial%len(models)]
+		accum := accums[trial%len(accums)]
 		dtypes := randdef.DTypes(g, d)
-		if model.Takes(dtypes[0]) != nil {
+		if accum.Takes(dtypes[0]) != nil {
 			continue
 		}
 		sizes := map[string]int{"M": 1 + g.Below(4), "N": 1 + g.Below(4), "K": 1 + g.Below(100)}
@@ -111,7 +111,7 @@ func TestScaledProducts(t *testing.T) {
 				}
 			}
 		}
-		z, err := truth.Enclose(d, c.Operands, truth.Options{Mode: truth.Rounded, Model: model})
+		z, err := truth.Enclose(d, c.Operands, truth.Options{Mode: truth.Rounded, Accum: accum})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestScaledProducts(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer := c.Clone()
-		if err := reference.Run(d, answer.Operands, reference.Options{Model: model}); err != nil {
+		if err := reference.Run(d, answer.Operands, reference.Options{Accum: accum}); err != nil {
 			t.Fatal(err)
 		}
 		result := &answer.Operands[2]
@@ -136,10 +136,10 @@ func TestScaledProducts(t *testing.T) {
 					t.Fatalf("c[%d,%d] is rounded to %#x, want %#x\n%s", r, col, correct.Bits[i], want, d.Text())
 				}
 				if !z.Admits(2, r, col, bits) || !z.Admits(2, r, col, correct.Bits[i]) {
-					t.Fatalf("%s, %v: c[%d,%d] is %v, correctly rounded %#x, which %v does not admit\n%s", model, sizes, r, col, result.At(r, col),
+					t.Fatalf("%s, %v: c[%d,%d] is %v, correctly rounded %#x, which %v does not admit\n%s", accum, sizes, r, col, result.At(r, col),
 						correct.Bits[i], z.At(2, r, col), d.Text())
 				}
-				if v := result.At(r, col); v != 0 && model == def.FMAChain {
+				if v := result.At(r, col); v != 0 && accum == def.FMAChain {
 					count++
 					if !z.Admits(2, r, col, num.Narrow(result.DType, v*1.02)) {
 						wrong++
@@ -194,9 +194,9 @@ func TestPanelsAreBetterThanAChain(t *testing.T) {
 		a.Set(0, k, g.Uniform(1, 2))
 		b.Set(k, 0, g.Uniform(1, 2))
 	}
-	radius := func(m def.Model) float64 {
+	radius := func(m def.Accum) float64 {
 		exactly := enclose(t, product, truth.Exact, nil, a, b, c).At(2, 0, 0)
-		z, err := truth.Enclose(product, []num.Array{a, b, c}, truth.Options{Mode: truth.Rounded, Model: m})
+		z, err := truth.Enclose(product, []num.Array{a, b, c}, truth.Options{Mode: truth.Rounded, Accum: m})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ type Grid struct {
 // GridOptions are the options of FindGrid.
 type GridOptions struct {
 	Params []float64 // as the caller gave them, in the order of the definition
-	Model  def.Model // of contractions
+	Accum  def.Accum // of contractions
 
 	// InAnyForm asks for outputs that every form of the expression gives, not only the
 	// definition's own steps with sums in any order: factors multiplied out or taken out of
@@ -35,7 +35,7 @@ type GridOptions struct {
 
 // FindGrid finds the outputs of a call that lie on a grid. It writes nothing.
 func FindGrid(d *def.Definition, operands []num.Array, o GridOptions) (*Grid, error) {
-	k, err := newCall(d, operands, Options{Params: o.Params, Model: o.Model, Context: o.Context})
+	k, err := newCall(d, operands, Options{Params: o.Params, Accum: o.Accum, Context: o.Context})
 	if err != nil {
 		return nil, err
 	}

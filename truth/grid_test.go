@@ -51,9 +51,9 @@ func TestModelsOnTheGrid(t *testing.T) {
 		Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"M", "N"},
 	}))
 	operands := []num.Array{num.ArrayOf(num.F16, 1, 2, 1, 1), num.ArrayOf(num.F16, 2, 1, 0x1p13, 1), num.NewArray(num.F32, 1, 1)} // 14 bits
-	for model, want := range map[def.Model]bool{def.FMAChain: true, {L: 16, F: 25}: true, {L: 32, F: 13}: true, {L: 32, F: 12}: false, {L: 32, F: 13, R: 12}: false} {
-		if got := gridOf(t, product, operands, GridOptions{Model: model}).Has(2, 0, 0); got != want {
-			t.Errorf("%s: got %v, want %v", model, got, want)
+	for accum, want := range map[def.Accum]bool{def.FMAChain: true, {L: 16, F: 25}: true, {L: 32, F: 13}: true, {L: 32, F: 12}: false, {L: 32, F: 13, R: 12}: false} {
+		if got := gridOf(t, product, operands, GridOptions{Accum: accum}).Has(2, 0, 0); got != want {
+			t.Errorf("%s: got %v, want %v", accum, got, want)
 		}
 	}
 }

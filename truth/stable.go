@@ -76,7 +76,7 @@ import (
 // StableOptions configures EncloseStable.
 type StableOptions struct {
 	Params []float64 // in the order of Definition.Params
-	Model  def.Model // contractions
+	Accum  def.Accum // contractions
 
 	// Order is the order of every sum; it limits the heights. The zero value is any order.
 	Order def.Order
@@ -142,7 +142,7 @@ type stableOutput struct {
 // the order of Definition.Operands. Inputs must not change while the result is in use.
 func EncloseStable(d *def.Definition, operands []num.Array, o StableOptions) (*Stable, error) {
 	k, err := newCall(d, operands, Options{
-		Params: o.Params, Model: o.Model, Order: &o.Order, FunctionULP: o.FunctionULP, Mode: Exact, Context: o.Context,
+		Params: o.Params, Accum: o.Accum, Order: &o.Order, FunctionULP: o.FunctionULP, Mode: Exact, Context: o.Context,
 	})
 	if err != nil {
 		return nil, err
@@ -300,7 +300,7 @@ func (s *Stable) At(operand, row, col int) ball.Ball {
 // nil if an output holds int32.
 func (s *Stable) Exact() *Result {
 	k := *s.call
-	k.Options = Options{Params: k.Params, Model: k.Model, Context: k.Context, Mode: Exact}
+	k.Options = Options{Params: k.Params, Accum: k.Accum, Context: k.Context, Mode: Exact}
 	r := &Result{call: &k, sets: make([][]set, len(k.d.Operands)), enclosures: make([][]ball.Ball, len(k.d.Operands))}
 	switch {
 	case s.ints != nil:

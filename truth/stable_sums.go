@@ -34,7 +34,7 @@ func (form sums) encloseStable(s *Stable) error {
 	result := &k.operands[form.result()]
 	n := result.Rows * result.Cols
 	z := &stableSums{form: form, call: &k, sums: make([]exact.Product, n), terms: make([]int32, n)}
-	if k.Model != def.FMAChain {
+	if k.Accum != def.FMAChain {
 		z.least = make([]float64, n)
 	}
 	if z.isFlushed = s.o.Declares.FlushesSubnormals; z.isFlushed || k.d.HasScales() {
@@ -48,10 +48,10 @@ func (form sums) encloseStable(s *Stable) error {
 		}
 		switch {
 		case z.least == nil:
-		case k.Model.P > 0:
-			z.least[i] = modelError(p, form.factors(&k), k.Model, sum.Abs, k.d.Accumulates())
+		case k.Accum.P > 0:
+			z.least[i] = accumError(p, form.factors(&k), k.Accum, sum.Abs, k.d.Accumulates())
 		default:
-			z.least[i] = stepsError(p, form.factors(&k), k.Model)
+			z.least[i] = stepsError(p, form.factors(&k), k.Accum)
 		}
 	}
 	s.sums = z
@@ -142,7 +142,7 @@ func (z *stableSums) error(i, height int) float64 {
 		least = z.least[i]
 	}
 	switch {
-	case k.d.Copies() || k.Model.P > 0:
+	case k.d.Copies() || k.Accum.P > 0:
 		return least
 	case k.d.Ring().IsExact():
 		return unit * z.sums[i].Abs
@@ -173,7 +173,7 @@ func (z *stableSums) heightOf(order def.Order, terms int) int {
 }
 
 func (z *stableSums) mostHeight() int {
-	if z.call.d.Copies() || z.call.d.Ring().IsExact() || z.call.Model.P > 0 {
+	if z.call.d.Copies() || z.call.d.Ring().IsExact() || z.call.Accum.P > 0 {
 		return 0
 	}
 	return z.heightOf(*z.call.Order, z.most)

@@ -43,14 +43,14 @@ func stepsInAnyOrder(g *gen.Generator, m num.MMA, d num.DType, a, b []uint32, in
 func TestStepsInAnyOrder(t *testing.T) {
 	const M, N = 4, 5
 	outside, count := 0, 0
-	for _, model := range []def.Model{def.MMA(16, 25), def.MMA(8, 24), def.MMA(4, 23), def.MMA(2, 20).Narrow(8)} {
+	for _, accum := range []def.Accum{def.MMA(16, 25), def.MMA(8, 24), def.MMA(4, 23), def.MMA(2, 20).Narrow(8)} {
 		for _, dtype := range []num.DType{num.F16, num.BF16} {
 			for _, K := range []int{1, 2, 3, 15, 16, 17, 100, 1000} {
-				if model.R != 0 && K > 100 { // nothing is known of so many narrow steps
+				if accum.R != 0 && K > 100 { // nothing is known of so many narrow steps
 					continue
 				}
 				for kind, value := range kinds {
-					g := gen.New(fmt.Sprint(t.Name(), model, dtype, K, kind))
+					g := gen.New(fmt.Sprint(t.Name(), accum, dtype, K, kind))
 					d := def.Must(def.Contraction("product", def.ContractionForm{
 						Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"}, Accumulate: K%2 == 1,
 					}))
@@ -58,7 +58,7 @@ func TestStepsInAnyOrder(t *testing.T) {
 					fill(g, a, value)
 					fill(g, b, value)
 					fill(g, c, value)
-					r, err := truth.Enclose(d, []num.Array{a, b, c}, truth.Options{Mode: truth.Rounded, Model: model, Order: &def.Order{}})
+					r, err := truth.Enclose(d, []num.Array{a, b, c}, truth.Options{Mode: truth.Rounded, Accum: accum, Order: &def.Order{}})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -79,19 +79,19 @@ func TestStepsInAnyOrder(t *testing.T) {
 								exactly += p
 								abs += math.Abs(p)
 							}
-							S := math.Ceil(float64(K) / float64(model.L))
+							S := math.Ceil(float64(K) / float64(accum.L))
 							lossy := float64(K)
-							if model.F < 23 { // a term of the largest exponent may lose bits too
+							if accum.F < 23 { // a term of the largest exponent may lose bits too
 								lossy += S
 							}
-							relative := lossy*math.Ldexp(1, -model.F) + S*(math.Ldexp(1, -cmp.Or(model.R, 23))+0x1p-24)
+							relative := lossy*math.Ldexp(1, -accum.F) + S*(math.Ldexp(1, -cmp.Or(accum.R, 23))+0x1p-24)
 							bound := max(relative/(1-relative)*abs, float64(len(terms)-1)*0x1p-24*abs)
-							what := fmt.Sprintf("%s %s K=%d %s c[%d,%d]", model, dtype, K, kind, row, col)
-							mustBeIn(t, what, r, 2, row, col, stepsInAnyOrder(g, model.MMA(), dtype, left, right, init), exactly, abs, bound)
+							what := fmt.Sprintf("%s %s K=%d %s c[%d,%d]", accum, dtype, K, kind, row, col)
+							mustBeIn(t, what, r, 2, row, col, stepsInAnyOrder(g, accum.MMA(), dtype, left, right, init), exactly, abs, bound)
 							mustBeIn(t, what+" in binary32", r, 2, row, col, shuffled(g, terms), exactly, abs, bound)
 							lost := g.Below(K)
 							v := exactly - float64(a.At(row, lost))*float64(b.At(lost, col))
-							if kind == "wide" || K > 100 || model.R != 0 { // some products are smaller than the bound
+							if kind == "wide" || K > 100 || accum.R != 0 { // some products are smaller than the bound
 								continue
 							}
 							if lo, hi := r.At(2, row, col).Bounds(); v < lo || v > hi {
@@ -129,7 +129,7 @@ func TestEveryTermOfAStepLosesBits(t *testing.T) {
 			b.Set(0, 0, float32(y)/1024)
 			v := num.MMA{L: 1, F: F}.Step(num.F16, []uint32{a.Bits(0, 0)}, []uint32{b.Bits(0, 0)}, c.At(0, 0))
 			for _, order := range []*def.Order{nil, {}} {
-				r, err := truth.Enclose(d, []num.Array{a, b, c}, truth.Options{Mode: truth.Rounded, Model: def.MMA(1, F), Order: order})
+				r, err := truth.Enclose(d, []num.Array{a, b, c}, truth.Options{Mode: truth.Rounded, Accum: def.MMA(1, F), Order: order})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -113,7 +113,7 @@ func (s sums) findGrid(g *Grid, _ GridOptions) error {
 		return err
 	}
 	bits := significand
-	if m := k.Model.Inner(); !s.areUnweighted() && m != def.FMAChain { // the largest term has F fractional bits, the result R
+	if m := k.Accum.Inner(); !s.areUnweighted() && m != def.FMAChain { // the largest term has F fractional bits, the result R
 		if bits = min(bits, m.F+1); m.R > 0 {
 			bits = min(bits, m.R+1)
 		}
@@ -195,16 +195,16 @@ func (s sums) sumError(k *call, p products, abs float64) float64 {
 	switch {
 	case k.d.Copies():
 		return 0
-	case k.Order != nil && k.Model == def.FMAChain:
+	case k.Order != nil && k.Accum == def.FMAChain:
 		return s.orderError(k, *k.Order, len(p.a), abs)
-	case k.Order != nil && k.Model.P == 0:
-		return max(s.orderError(k, *k.Order, len(p.a), abs), stepsError(p, s.factors(k), k.Model))
+	case k.Order != nil && k.Accum.P == 0:
+		return max(s.orderError(k, *k.Order, len(p.a), abs), stepsError(p, s.factors(k), k.Accum))
 	}
 	return s.ownError(k, p, abs)
 }
 
-// modelError bounds the error of a sum in a model.
-func modelError(p products, d num.DType, m def.Model, abs float64, accumulates bool) float64 {
+// accumError bounds the error of a sum by an accumulation rule.
+func accumError(p products, d num.DType, m def.Accum, abs float64, accumulates bool) float64 {
 	switch {
 	case len(p.a) == 0:
 		return 0
@@ -225,11 +225,11 @@ func modelError(p products, d num.DType, m def.Model, abs float64, accumulates b
 //	Σ e_i + gamma(h)·(|c| + Σ (a_i + e_i))
 //
 // at most. The a_i add up to abs - |c|, which abs bounds.
-func panelsError(p products, d num.DType, m def.Model, abs float64, accumulates bool) float64 {
+func panelsError(p products, d num.DType, m def.Accum, abs float64, accumulates bool) float64 {
 	errors, count, depth := 0.0, 0, m.PanelDepth(len(p.a))
 	for k := 0; k < len(p.a); k += depth {
 		end := min(k+depth, len(p.a))
-		errors += modelError(products{a: p.a[k:end], b: p.b[k:end]}, d, m.Inner(), abs, false)
+		errors += accumError(products{a: p.a[k:end], b: p.b[k:end]}, d, m.Inner(), abs, false)
 		count++
 	}
 	height := bits.Len(uint(count - 1))
@@ -298,7 +298,7 @@ func (form sums) orderError(k *call, order def.Order, K int, abs float64) float6
 //
 // where R is 23 for results of binary32, and N = K, or K + S if F < 23.
 // A subnormal counts with the smallest normal exponent of its format.
-func stepsError(p products, d num.DType, model def.Model) float64 {
+func stepsError(p products, d num.DType, accum def.Accum) float64 {
 	least := num.ULP(d, 0) / num.ULP(d, 1)
 	m := math.Abs(p.init)
 	for j, a := range p.a {
@@ -307,13 +307,13 @@ func stepsError(p products, d num.DType, model def.Model) float64 {
 		}
 	}
 	K := len(p.a)
-	S := float64((K + model.L - 1) / model.L)
+	S := float64((K + accum.L - 1) / accum.L)
 	m *= 1 + float64(K)*0x1p-50 // of this sum
-	lost := float64(float64(K) * math.Ldexp(1, -model.F))
-	if model.F < accFraction {
-		lost += float64(S * math.Ldexp(1, -model.F))
+	lost := float64(float64(K) * math.Ldexp(1, -accum.F))
+	if accum.F < accFraction {
+		lost += float64(S * math.Ldexp(1, -accum.F))
 	}
-	last := math.Ldexp(1, -cmp.Or(model.R, 23))
+	last := math.Ldexp(1, -cmp.Or(accum.R, 23))
 	relative := (lost + float64(S*(last+0x1p-24))) * (1 + 0x1p-50)
 	if relative >= 0.5 {
 		return math.Inf(1)
@@ -366,7 +366,7 @@ const accFraction = 23
 // nothing if F >= 23, the most fractional bits that a term has, so that L of L+1 terms do.
 // Then the sum loses less than 2^-R of itself, or 2^-(126+R), where R is 23 for results of
 // binary32. A subnormal counts with the smallest normal exponent of its format.
-func mmaError(p products, d num.DType, model def.Model, abs float64) float64 {
+func mmaError(p products, d num.DType, accum def.Accum, abs float64) float64 {
 	least := num.ULP(d, 0) / num.ULP(d, 1)
 	magnitude := func(x float64) float64 {
 		if x == 0 {
@@ -374,21 +374,21 @@ func mmaError(p products, d num.DType, model def.Model, abs float64) float64 {
 		}
 		return max(math.Abs(x), least)
 	}
-	last := math.Ldexp(1, -cmp.Or(model.R, 23))
-	terms := float64(model.L)
-	if model.F < accFraction {
+	last := math.Ldexp(1, -cmp.Or(accum.R, 23))
+	terms := float64(accum.L)
+	if accum.F < accFraction {
 		terms++
 	}
 	K := float64(len(p.a))
 	slack := float64(K*0x1p-52) * abs // of the partial sums computed here
 	s, e := p.init, 0.0
-	for k := 0; k < len(p.a); k += model.L {
+	for k := 0; k < len(p.a); k += accum.L {
 		m := max(math.Abs(s)+slack+e, 0x1p-126)
-		for j := k; j < min(k+model.L, len(p.a)); j++ {
+		for j := k; j < min(k+accum.L, len(p.a)); j++ {
 			m = max(m, magnitude(p.a[j])*magnitude(p.b[j]))
 			s += float64(p.a[j] * p.b[j])
 		}
-		e += float64(terms*m) * math.Ldexp(1, -model.F)
+		e += float64(terms*m) * math.Ldexp(1, -accum.F)
 		e += float64((math.Abs(s)+slack+e)*last) + last*0x1p-126
 		if !(math.Abs(s)+slack+e <= math.MaxFloat32) {
 			return math.Inf(1)

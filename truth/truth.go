@@ -71,7 +71,7 @@ type Options struct {
 
 	// The rest is for mode Rounded.
 
-	Model def.Model // contractions
+	Accum def.Accum // contractions
 
 	// Order is the order of every sum, and of contractions whose Model is the chain; nil
 	// is the definition's own order. With a Model of tensor cores, any Order stands for all:

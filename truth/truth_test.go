@@ -480,24 +480,24 @@ func TestSumErrors(t *testing.T) {
 			acc = num.FMA(a.At(0, k), b.At(k, 0), acc)
 		}
 		exactly := enclose(t, product, truth.Exact, nil, a, b, c).At(2, 0, 0)
-		check := func(model def.Model, got float32) {
+		check := func(accum def.Accum, got float32) {
 			t.Helper()
-			r, err := truth.Enclose(product, []num.Array{a, b, c}, truth.Options{Mode: truth.Rounded, Model: model})
+			r, err := truth.Enclose(product, []num.Array{a, b, c}, truth.Options{Mode: truth.Rounded, Accum: accum})
 			if err != nil {
 				t.Fatal(err)
 			}
 			lo, hi := r.At(2, 0, 0).Bounds()
 			if !(lo <= float64(got) && float64(got) <= hi) {
-				t.Errorf("trial %d, %v: %v is outside [%v, %v]", trial, model, got, lo, hi)
+				t.Errorf("trial %d, %v: %v is outside [%v, %v]", trial, accum, got, lo, hi)
 			}
-			if radius := truth.Radius(r.At(2, 0, 0), exactly); radius > K*0x1.001p-24*abs && model.L != 1 {
-				t.Errorf("trial %d, %v: radius %v is above the a-priori bound %v", trial, model, radius, K*0x1p-24*abs)
+			if radius := truth.Radius(r.At(2, 0, 0), exactly); radius > K*0x1.001p-24*abs && accum.L != 1 {
+				t.Errorf("trial %d, %v: radius %v is above the a-priori bound %v", trial, accum, radius, K*0x1p-24*abs)
 			}
 		}
 		check(def.FMAChain, acc)
 		if dtype != num.F32 {
-			for _, model := range []def.Model{{L: 16, F: 25}, {L: 1, F: 25}} { // the second loses most in its last step
-				check(model, num.MMA{L: model.L, F: model.F}.Dot(dtype, left, right, 0))
+			for _, accum := range []def.Accum{{L: 16, F: 25}, {L: 1, F: 25}} { // the second loses most in its last step
+				check(accum, num.MMA{L: accum.L, F: accum.F}.Dot(dtype, left, right, 0))
 			}
 		}
 	}

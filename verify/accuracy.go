@@ -69,7 +69,7 @@ type enclosed struct {
 // enclose encloses the truth about a tile's outputs, to measure accuracy.
 func (v *view) enclose(ctx context.Context, withBig bool) (*enclosed, error) {
 	d := v.target.Definition
-	o := truth.Options{Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded}
+	o := truth.Options{Params: v.l.params, Accum: v.l.accum(), Context: ctx, Mode: truth.Rounded}
 	e := &enclosed{exact: v.exact, correct: map[int]*truth.Rounding{}}
 	var err error
 	if e.promised, err = truth.Enclose(d, v.inputs, o); err != nil {

@@ -170,7 +170,7 @@ func (r *CallReport) After(call *engine.Record, err error) {
 func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *evidence.Report {
 	t, d := o.target, call.Definition
 	options := &Options{Device: call.Queue.Device().Name(), Tool: o.report.Tool, Version: o.report.Version, Program: o.report.Program, Waive: o.report.Waive}
-	o.l.model() // which the report names
+	o.l.accum() // which the report names
 	r := newReport(t, options)
 	r.Level = "call"
 	r.Op = cmp.Or(o.report.Op, r.Op)

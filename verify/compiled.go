@@ -46,7 +46,7 @@ type compiled struct {
 // judges are the compiled code of a verification.
 type judges struct {
 	mu       sync.Mutex
-	made     map[def.Model]*once[*compiled]
+	made     map[def.Accum]*once[*compiled]
 	ready    []*compiled // those of them that were accepted
 	faults   []string    // of code that is not used
 	isClosed bool
@@ -59,10 +59,10 @@ func (s *verification) mayCompile() bool {
 }
 
 // compiledFor returns the code that computes answers under a model, or nil if there is none.
-func (s *verification) compiledFor(ctx context.Context, m def.Model) *compiled {
+func (s *verification) compiledFor(ctx context.Context, m def.Accum) *compiled {
 	s.judges.mu.Lock()
 	if s.judges.made == nil {
-		s.judges.made = map[def.Model]*once[*compiled]{}
+		s.judges.made = map[def.Accum]*once[*compiled]{}
 	}
 	made := s.judges.made[m]
 	if made == nil {
@@ -75,7 +75,7 @@ func (s *verification) compiledFor(ctx context.Context, m def.Model) *compiled {
 
 // newCompiled verifies code that computes answers. Code that does not apply to the
 // definition is passed over; code that is wrong is reported.
-func (s *verification) newCompiled(ctx context.Context, m def.Model) *compiled {
+func (s *verification) newCompiled(ctx context.Context, m def.Accum) *compiled {
 	t := s.t
 	level := min(s.o.Level-1, Quick)
 	if s.o.Budget > 0 {

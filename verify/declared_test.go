@@ -190,34 +190,34 @@ func TestDeclaredUnderflow(t *testing.T) {
 func TestTensorCores(t *testing.T) {
 	t.Parallel()
 	d := gemm.ForwardDefinition
-	on := func(m def.Model) engine.KernelFunc {
+	on := func(m def.Accum) engine.KernelFunc {
 		return func(l *engine.Launch) error {
-			return reference.Run(d, l.Arrays(), reference.Options{Params: l.Params, Model: m})
+			return reference.Run(d, l.Arrays(), reference.Options{Params: l.Params, Accum: m})
 		}
 	}
 	const many, tie = "normal/M=130,K=12,N=130", "descending/M=14337,K=2,N=2"
 	for _, k := range []struct {
-		model   def.Model
+		accum   def.Accum
 		profile string
 		c       string
 		verdict evidence.Verdict
 		promise promise.Name // the zero value is promise stable
 	}{
-		{def.Model{L: 16, F: 25}, "triton", many + "/C=f32", evidence.Accepted, 0},
-		{def.Model{L: 8, F: 24}, "cuda", many + "/C=f32", evidence.Accepted, 0},
-		{def.Model{L: 16, F: 25}, "triton", "", evidence.Accepted, 0}, // all of level smoke
-		{def.Model{L: 16, F: 25}, "triton", tie, evidence.Accepted, 0},
-		{def.Model{L: 16, F: 25}, "", tie, evidence.Rejected, 0},
-		{def.Model{L: 16, F: 25}, "triton", tie, evidence.Rejected, promise.Ordered},
+		{def.Accum{L: 16, F: 25}, "triton", many + "/C=f32", evidence.Accepted, 0},
+		{def.Accum{L: 8, F: 24}, "cuda", many + "/C=f32", evidence.Accepted, 0},
+		{def.Accum{L: 16, F: 25}, "triton", "", evidence.Accepted, 0}, // all of level smoke
+		{def.Accum{L: 16, F: 25}, "triton", tie, evidence.Accepted, 0},
+		{def.Accum{L: 16, F: 25}, "", tie, evidence.Rejected, 0},
+		{def.Accum{L: 16, F: 25}, "triton", tie, evidence.Rejected, promise.Ordered},
 		{def.FMAChain, "torch", many + "/C=f32", evidence.Accepted, 0},
-		{def.Model{L: 32, F: 13, R: 13}, "triton", many + "/C=f32", evidence.Rejected, 0},
-		{def.Model{L: 16, F: 18}, "triton", many + "/C=f32", evidence.Rejected, 0},
+		{def.Accum{L: 32, F: 13, R: 13}, "triton", many + "/C=f32", evidence.Rejected, 0},
+		{def.Accum{L: 16, F: 18}, "triton", many + "/C=f32", evidence.Rejected, 0},
 	} {
-		l := bounded(def.Order{}, func(_ *def.Definition, l *engine.Launch) error { return on(k.model)(l) })
+		l := bounded(def.Order{}, func(_ *def.Definition, l *engine.Launch) error { return on(k.accum)(l) })
 		l.Promise.Name, l.Promise.Declares = cmp.Or(k.promise, promise.Stable), promise.Declaration{Profile: k.profile}
 		r := run(t, &verify.Target{Operation: gemm.Operations[0], Definition: d, Lowering: l, DType: num.F16}, verify.Options{Seed: 5277710748036713526, Case: k.c}).Report
 		if r.Verdict != k.verdict {
-			t.Errorf("%s under profile %q, promise %s, %s: %s (%s), want %s: %+v", k.model, k.profile, r.Promise, k.c, r.Verdict, r.Reason, k.verdict, r.Failure)
+			t.Errorf("%s under profile %q, promise %s, %s: %s (%s), want %s: %+v", k.accum, k.profile, r.Promise, k.c, r.Verdict, r.Reason, k.verdict, r.Failure)
 		}
 	}
 	truncated := plainProduct(func(terms []float32) (sum float32) {

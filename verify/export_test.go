@@ -101,7 +101,7 @@ func JudgeDamaged(t *Target, name string, most int64, isDamaged func(operand, r,
 		}
 		out.operands = append(out.operands, a)
 	}
-	if err := reference.Run(t.Definition, out.operands, reference.Options{Params: l.params, Model: t.Lowering.Promise.Accum}); err != nil {
+	if err := reference.Run(t.Definition, out.operands, reference.Options{Params: l.params, Accum: t.Lowering.Promise.Accum}); err != nil {
 		return Figures{}, err
 	}
 	for i, a := range out.operands {

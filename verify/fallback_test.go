@@ -14,7 +14,7 @@ import (
 // listed is a backend that prefers the lowerings in it, in their order.
 type listed []*engine.Lowering
 
-func (listed) Kind() string                            { return "listed" }
+func (listed) Kind() string                                   { return "listed" }
 func (b listed) Preferred(*def.Definition) []*engine.Lowering { return b }
 func (listed) OnDemand(*def.Definition) []*engine.Lowering    { return nil }
 

@@ -16,7 +16,7 @@ func (v *view) findGrid(ctx context.Context) (*truth.Grid, error) {
 		return nil, nil
 	}
 	return truth.FindGrid(v.target.Definition, v.inputs, truth.GridOptions{
-		Params: v.l.params, Model: v.l.model(), InAnyForm: v.target.Promised() == promise.Stable, Context: ctx,
+		Params: v.l.params, Accum: v.l.accum(), InAnyForm: v.target.Promised() == promise.Stable, Context: ctx,
 	})
 }
 

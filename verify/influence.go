@@ -152,7 +152,7 @@ func (q *questioner) answer(change func(arrays []num.Array)) (uint64, bool) {
 	l := q.l.as(q.l.c)
 	change(l.inputs())
 	answer := l.operands.Copies()
-	if err := reference.Run(l.target.Definition, answer, reference.Options{Params: l.params, Model: l.model()}); err != nil {
+	if err := reference.Run(l.target.Definition, answer, reference.Options{Params: l.params, Accum: l.accum()}); err != nil {
 		return 0, false
 	}
 	return answer[q.f.Operand].Bits64(q.f.Row, q.f.Col), true

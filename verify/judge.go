@@ -302,7 +302,7 @@ func (t *Target) answer(ctx context.Context, l *loaded, operands []num.Array, m 
 // interpret returns the answer to a part of a case: its operands, the outputs in memory of
 // their own.
 func (t *Target) interpret(ctx context.Context, l *loaded, operands []num.Array) ([]num.Array, error) {
-	return interpret(t.Definition, operands, reference.Options{Params: l.params, Model: l.model(), Context: ctx})
+	return interpret(t.Definition, operands, reference.Options{Params: l.params, Accum: l.accum(), Context: ctx})
 }
 
 // interpret returns the operands, with the outputs of a definition in memory of their own.

@@ -73,7 +73,7 @@ func (v *view) exactOf(ctx context.Context, known enclosure) (*truth.Result, err
 			return exact, nil
 		}
 	}
-	return truth.Enclose(v.target.Definition, v.inputs, truth.Options{Params: v.l.params, Mode: truth.Exact, Model: v.l.model(), Context: ctx})
+	return truth.Enclose(v.target.Definition, v.inputs, truth.Options{Params: v.l.params, Mode: truth.Exact, Accum: v.l.accum(), Context: ctx})
 }
 
 // outputs judges every output.

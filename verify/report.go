@@ -640,7 +640,7 @@ func (l *loaded) truthAt(operand, row, col int) string {
 	if a := l.array(operand); a.Rows > most/a.Cols {
 		return ""
 	}
-	exact, err := truth.Enclose(t.Definition, l.inputs(), truth.Options{Params: l.params, Mode: truth.Exact, Model: l.model()})
+	exact, err := truth.Enclose(t.Definition, l.inputs(), truth.Options{Params: l.params, Mode: truth.Exact, Accum: l.accum()})
 	if err != nil {
 		return ""
 	}

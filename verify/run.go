@@ -268,7 +268,7 @@ func (s *verification) launchOnce(e *caseRun) (err error) {
 	}
 	e.r.Kernel = e.x.base.seconds
 	if e.r.Choice = e.x.base.choice; e.r.Choice != nil {
-		e.r.Model = e.x.l.model().String()
+		e.r.Model = e.x.l.accum().String()
 	}
 	if e.breach, err = s.breach(e.x); err != nil {
 		return err
@@ -365,7 +365,7 @@ func (s *verification) hash(x *trialRun, j *judgement, r *caseResult) {
 func (s *verification) manner(x *trialRun) manner {
 	m := manner{withTruth: x.c.IsAccuracy, withBig: s.o.Level >= Full, waived: s.o.Waive}
 	if s.mayCompile() {
-		m.compiled, m.withAll = s.compiledFor(s.bench.ctx, x.l.model()), s.whole[x.c]
+		m.compiled, m.withAll = s.compiledFor(s.bench.ctx, x.l.accum()), s.whole[x.c]
 	}
 	if m.withFreivalds = s.t.Definition.Ring().IsExact() && !s.o.InterpretAll; m.withFreivalds || m.compiled != nil {
 		m.key = drawKey(s.o.Seed, x.l, x.base)

@@ -183,7 +183,7 @@ func (v *view) declaredError(operand, row, col int) float64 {
 func (v *view) ordered(ctx context.Context) truth.Options {
 	l := v.target.Lowering
 	return truth.Options{
-		Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded,
+		Params: v.l.params, Accum: v.l.accum(), Context: ctx, Mode: truth.Rounded,
 		Order: &l.Promise.Order, FunctionULP: l.Promise.FunctionULP, IsIEEE: l.Promise.IsIEEE,
 	}
 }

@@ -100,7 +100,7 @@ func (t *Target) questionOf(l *loaded, o *Options) *question {
 	if s == nil {
 		return nil
 	}
-	key := fmt.Sprintf("%s/%s/%d/%t/%v/%v/%d/%t/%t/%t", c.Pattern, c.SizesText(), c.Params, c.IsInside, c.Formats, l.model(), o.Seed, c.IsAccuracy, o.Level >= Full, o.InterpretAll)
+	key := fmt.Sprintf("%s/%s/%d/%t/%v/%v/%d/%t/%t/%t", c.Pattern, c.SizesText(), c.Params, c.IsInside, c.Formats, l.accum(), o.Seed, c.IsAccuracy, o.Level >= Full, o.InterpretAll)
 	bytes := int64(0)
 	for i, a := range l.inputs() {
 		if t.Definition.Operands[i].IsOut {

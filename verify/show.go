@@ -66,7 +66,7 @@ func (l *loaded) rowsNear(f *finding) []string {
 			answer[i] = answer[i].Clone()
 		}
 	}
-	if err := reference.Run(d, answer, reference.Options{Params: l.params, Model: l.model()}); err != nil {
+	if err := reference.Run(d, answer, reference.Options{Params: l.params, Accum: l.accum()}); err != nil {
 		return list
 	}
 	want := *f

@@ -200,8 +200,8 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 // longest chain, and so the most biased. Errors must be biased neither away from zero nor
 // farther toward it than the model's.
 func (s *verification) truncationStatistics(x *trialRun, terms func(row, col int, into []float64) []float64, fail func(string, ...any), r *caseResult) {
-	model := x.l.lossy()
-	answer, err := interpret(s.t.Definition, x.l.inputs(), reference.Options{Params: x.l.params, Model: model, Context: s.bench.ctx})
+	accum := x.l.lossy()
+	answer, err := interpret(s.t.Definition, x.l.inputs(), reference.Options{Params: x.l.params, Accum: accum, Context: s.bench.ctx})
 	if err != nil {
 		fail("the reference refused: %v", err)
 		return
@@ -233,7 +233,7 @@ func (s *verification) truncationStatistics(x *trialRun, terms func(row, col int
 	for _, test := range []struct {
 		m    moments
 		what string
-	}{{away, "errors are biased away from zero"}, {toward, "errors are biased toward zero, more than those of model " + model.String()}} {
+	}{{away, "errors are biased away from zero"}, {toward, "errors are biased toward zero, more than those of model " + accum.String()}} {
 		if test.m.N < leastSample {
 			continue
 		}

@@ -93,7 +93,7 @@ func (v *view) classOf(ctx context.Context) (*class, error) {
 		if declares.Flushes() {
 			given = flushed(d, given)
 		}
-		answer, err := interpret(form, given, reference.Options{Params: v.l.params, Model: v.l.model(), Rounded: declares.Roundings, Context: ctx})
+		answer, err := interpret(form, given, reference.Options{Params: v.l.params, Accum: v.l.accum(), Rounded: declares.Roundings, Context: ctx})
 		if err != nil {
 			return nil, err
 		}

@@ -152,7 +152,7 @@ func (k kernel) String() string { return k.program.String() }
 
 // The lowerings that only a name chooses: the interpreter, and more for contractions.
 var (
-	onDemand           = []*engine.Lowering{interpreter}
+	onDemand         = []*engine.Lowering{interpreter}
 	productsOnDemand = append([]*engine.Lowering{interpreter, byValuation}, tensorCores...)
 )
 

@@ -18,7 +18,7 @@ var tensorCores = []*engine.Lowering{NewMMA(def.MMA(16, 25)), NewMMA(def.MMA(8, 
 // NewMMA returns the lowering of contractions that computes what a tensor core of the
 // given model does: mma(L,F), or panels of it, which multiplies f16 and bf16, or
 // mma(L,F,R), which multiplies FP8.
-func NewMMA(m def.Model) *engine.Lowering {
+func NewMMA(m def.Accum) *engine.Lowering {
 	name, factors := fmt.Sprintf("cpu.mma-%d-%d", m.L, m.F), []num.DType{num.F16, num.BF16}
 	if m.R != 0 {
 		name, factors = name+fmt.Sprintf("-%d", m.R), num.FP8DTypes

@@ -25,7 +25,7 @@ import (
 // is bounded, and only a name chooses it.
 var cublasLt = &engine.Lowering{
 	Name: Kind + ".cublaslt", Device: Kind, Library: "cuBLASLt", OpenLibrary: openCublasLt,
-	Factors: num.FloatDTypes, Promise: engine.Promise{Name: promise.Ordered, AccumFor: cublasLtModel}, Suits: suitsCublasLt, Compile: compileCublasLt,
+	Factors: num.FloatDTypes, Promise: engine.Promise{Name: promise.Ordered, AccumFor: cublasLtAccum}, Suits: suitsCublasLt, Compile: compileCublasLt,
 }
 
 func openCublasLt() (engine.Compiler, error) {
@@ -36,14 +36,14 @@ func openCublasLt() (engine.Compiler, error) {
 	return l, nil
 }
 
-// cublasLtModel returns the arithmetic in which the library's sums are bounded: that of
+// cublasLtAccum returns the arithmetic in which the library's sums are bounded: that of
 // the tensor cores for 16-bit factors, and fused multiply-adds for f32. An architecture
 // whose rule is not known is given the coarsest that any has, Volta's.
-func cublasLtModel(architecture string, dtypes []num.DType, _, _ int) def.Model {
+func cublasLtAccum(architecture string, dtypes []num.DType, _, _ int) def.Accum {
 	if dtypes[0] == num.F32 {
 		return def.FMAChain
 	}
-	if m, ok := lowergpu.TensorCoreModel(architecture); ok {
+	if m, ok := lowergpu.TensorCoreAccum(architecture); ok {
 		return m
 	}
 	return def.MMA(4, 23)

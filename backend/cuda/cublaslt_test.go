@@ -292,11 +292,11 @@ func TestParts(t *testing.T) {
 // TestModels are the arithmetic of the tensor cores, and of fused multiply-adds for f32.
 func TestModels(t *testing.T) {
 	for architecture, want := range map[string]string{"sm_80": "mma(8,24)", "sm_89": "mma(8,24)", "sm_90a": "mma(16,25)", "sm_999": "mma(4,23)"} {
-		if got := cublasLtModel(architecture, []num.DType{num.BF16}, 1, 1); got.String() != want {
+		if got := cublasLtAccum(architecture, []num.DType{num.BF16}, 1, 1); got.String() != want {
 			t.Errorf("%s: %s, want %s", architecture, got, want)
 		}
 	}
-	if got := cublasLtModel("sm_90a", []num.DType{num.F32}, 1, 1); got != def.FMAChain {
+	if got := cublasLtAccum("sm_90a", []num.DType{num.F32}, 1, 1); got != def.FMAChain {
 		t.Errorf("f32: %s", got)
 	}
 }

@@ -19,10 +19,10 @@ func (d *Device) MatrixInstructions() []tensorcore.Instruction {
 	return lowergpu.MatrixInstructions(d.Describe().Architecture)
 }
 
-// MatrixModel returns the model that lowerings declare for an instruction, or false if the
+// MatrixAccum returns the accumulation rule that lowerings declare for an instruction, or false if the
 // device's architecture is in no table.
-func (d *Device) MatrixModel(i tensorcore.Instruction) (num.MMA, bool) {
-	return lowergpu.MatrixModel(d.Describe().Architecture, i)
+func (d *Device) MatrixAccum(i tensorcore.Instruction) (num.MMA, bool) {
+	return lowergpu.MatrixAccum(d.Describe().Architecture, i)
 }
 
 // RunTiles runs an instruction on the tiles of batches and fills their D. It returns the
@@ -80,7 +80,7 @@ func (d *Device) checkAnswers(family string, dtype num.DType) error {
 }
 
 func (d *Device) compareAnswers(i tensorcore.Instruction) error {
-	if m, ok := d.MatrixModel(i); !ok || m != tensorcore.AnswerModel(i) {
+	if m, ok := d.MatrixAccum(i); !ok || m != tensorcore.AnswerAccum(i) {
 		return nil
 	}
 	kinds := tensorcore.KindsOf(i.DType)

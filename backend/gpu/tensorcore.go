@@ -69,8 +69,8 @@ func (f *Family) mma() *engine.Lowering {
 	l := f.onMMA("mma", true)
 	l.Compile = answering("mma.sync", l.Compile)
 	l.Promise.Accum = def.MMA(16, 25)
-	l.Promise.AccumFor = func(architecture string, dtypes []num.DType, _, _ int) def.Model {
-		m, _ := lowergpu.TensorCoreModel(architecture)
+	l.Promise.AccumFor = func(architecture string, dtypes []num.DType, _, _ int) def.Accum {
+		m, _ := lowergpu.TensorCoreAccum(architecture)
 		return m
 	}
 	return l
@@ -96,7 +96,7 @@ func (f *Family) onMMA(name string, isKnown bool) *engine.Lowering {
 		if !ok {
 			return errNoTensorCores
 		}
-		switch _, has := lowergpu.TensorCoreModel(g.Architecture()); {
+		switch _, has := lowergpu.TensorCoreAccum(g.Architecture()); {
 		case !has && !lowergpu.HasMMA(g.Architecture()):
 			return errNoTensorCores
 		case has && !isKnown:

@@ -18,7 +18,7 @@ import (
 	"tokitai/device/gpu/hip/standin"
 	"tokitai/internal/alone"
 	"tokitai/internal/testlevel"
-	"tokitai/kernelserver"
+	"tokitai/kernelprocess"
 	lowergpu "tokitai/lower/gpu"
 	"tokitai/op/gelu"
 	"tokitai/op/gemm"
@@ -28,7 +28,7 @@ import (
 // TestMain keeps the user's own cache out of the tests.
 func TestMain(m *testing.M) {
 	standin.Main()
-	kernelserver.Main()
+	kernelprocess.Main()
 	dir, err := os.MkdirTemp("", "tokitai-cache-")
 	if err != nil {
 		panic(err)
@@ -152,13 +152,13 @@ func TestStandIn(t *testing.T) {
 	must(t, err)
 	o := newOperands(t, q)
 	must(t, o.compute(q))
-	pool, err := kernelserver.NewPool(kernelserver.Options{})
+	pool, err := kernelprocess.NewPool(kernelprocess.Options{})
 	must(t, err)
 	defer pool.Close()
 	process, err := pool.Open("hip:0", "")
 	must(t, err)
 	onCPU := newOperands(t, tokitai.CPU())
-	must(t, errors.Join(gelu.Forward(q, o.y, o.x, kernelserver.Isolated(process)), gelu.Forward(q, o.z, o.y), gelu.Forward(tokitai.CPU(), onCPU.y, onCPU.x), gelu.Forward(tokitai.CPU(), onCPU.z, onCPU.y)))
+	must(t, errors.Join(gelu.Forward(q, o.y, o.x, kernelprocess.Isolated(process)), gelu.Forward(q, o.z, o.y), gelu.Forward(tokitai.CPU(), onCPU.y, onCPU.x), gelu.Forward(tokitai.CPU(), onCPU.z, onCPU.y)))
 	if !bytes.Equal(o.bytes(t), onCPU.bytes(t)) {
 		t.Error("a kernel process gives other bits than the CPU")
 	}

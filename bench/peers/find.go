@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"tokitai/kernelserver/process"
+	"tokitai/kernelprocess/spawn"
 	"tokitai/num"
 )
 
@@ -19,7 +19,7 @@ import (
 type kind struct {
 	name    string // on the command line and in reports
 	about   string
-	command func(ctx context.Context, folder string, threads int) (process.Spec, error)
+	command func(ctx context.Context, folder string, threads int) (spawn.Spec, error)
 	takes   func(*Case) bool // which cases it is worth asking for; nil for all
 }
 
@@ -59,21 +59,21 @@ var script string
 // A fresh result of many megabytes would come from the system, page by page, at every
 // call. The settings of malloc keep freed memory, so that allocation costs nothing. Large
 // pages are what the others have.
-func python(library string, env ...string) func(context.Context, string, int) (process.Spec, error) {
-	return func(_ context.Context, _ string, threads int) (process.Spec, error) {
+func python(library string, env ...string) func(context.Context, string, int) (spawn.Spec, error) {
+	return func(_ context.Context, _ string, threads int) (spawn.Spec, error) {
 		interpreter := os.Getenv("TOKITAI_PYTHON")
 		if interpreter == "" {
 			interpreter = "python3"
 		}
 		path, err := exec.LookPath(interpreter)
 		if err != nil {
-			return process.Spec{}, err
+			return spawn.Spec{}, err
 		}
 		n := strconv.Itoa(threads)
-		return process.Spec{
+		return spawn.Spec{
 			Program: path,
 			Args:    []string{"-c", script, library, n},
-			Env: slices.Concat(process.Environment(os.Environ()), []string{
+			Env: slices.Concat(spawn.Environment(os.Environ()), []string{
 				"OMP_NUM_THREADS=" + n, "MKL_NUM_THREADS=" + n, "OPENBLAS_NUM_THREADS=" + n,
 				"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=1099511627776", "MALLOC_TOP_PAD_=67108864",
 				"THP_MEM_ALLOC_ENABLE=1", "PYTHONDONTWRITEBYTECODE=1",
@@ -91,7 +91,7 @@ const gonumPackage = "tokitai/bench/peers/gonum"
 
 // gonum returns the command of gonum: the test binary of a package that imports it, built
 // from source in the folder unless it is there already.
-func gonum(ctx context.Context, folder string, threads int) (process.Spec, error) {
+func gonum(ctx context.Context, folder string, threads int) (spawn.Spec, error) {
 	program := filepath.Join(folder, "gonum.test")
 	version, err := goCommand(ctx, "list", "-m", "-f", "{{.Version}}", "gonum.org/v1/gonum")
 	if err == nil && !exists(program) {
@@ -100,9 +100,9 @@ func gonum(ctx context.Context, folder string, threads int) (process.Spec, error
 	if err == nil && !exists(program) {
 		err = fmt.Errorf("go test -c %s made no program", gonumPackage)
 	}
-	return process.Spec{
+	return spawn.Spec{
 		Program: program,
-		Env:     append(process.Environment(os.Environ()), ServeVariable+"="+version, "GOMAXPROCS="+strconv.Itoa(threads)),
+		Env:     append(spawn.Environment(os.Environ()), ServeVariable+"="+version, "GOMAXPROCS="+strconv.Itoa(threads)),
 	}, err
 }
 

@@ -17,7 +17,7 @@ import (
 	"unsafe"
 
 	"tokitai/bench"
-	"tokitai/kernelserver/process"
+	"tokitai/kernelprocess/spawn"
 	"tokitai/num"
 	"tokitai/op/adamw"
 	"tokitai/op/crossentropy"
@@ -137,8 +137,8 @@ func newRunnerThatHears(t *testing.T, fault string, words io.Writer) *Runner {
 	}
 	r, err := NewRunner(t.Context(), Options{
 		Workers: []int{1, 2}, Rounds: 2, Turn: time.Nanosecond, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		kinds: []kind{{name: "fake", about: "a fake", command: func(context.Context, string, int) (process.Spec, error) {
-			return process.Spec{Program: program, Stderr: words, Env: append(process.Environment(os.Environ()), ServeVariable+"="+fault)}, nil
+		kinds: []kind{{name: "fake", about: "a fake", command: func(context.Context, string, int) (spawn.Spec, error) {
+			return spawn.Spec{Program: program, Stderr: words, Env: append(spawn.Environment(os.Environ()), ServeVariable+"="+fault)}, nil
 		}}},
 	})
 	if err != nil {

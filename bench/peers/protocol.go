@@ -12,7 +12,7 @@ import (
 	"math"
 	"time"
 
-	"tokitai/kernelserver/process"
+	"tokitai/kernelprocess/spawn"
 )
 
 // A peer reads one request per line from its standard input and writes one answer per line
@@ -77,7 +77,7 @@ func (e *unsupportedError) Error() string { return e.reason }
 // child is a peer that runs.
 type child struct {
 	Introduction
-	process *process.Child
+	process *spawn.Child
 	out     *bufio.Reader
 }
 
@@ -89,9 +89,9 @@ const (
 )
 
 // start starts a peer and waits for its introduction.
-func start(ctx context.Context, spec process.Spec) (*child, error) {
+func start(ctx context.Context, spec spawn.Spec) (*child, error) {
 	spec.HasPipes = true
-	p, err := process.Start(spec)
+	p, err := spawn.Start(spec)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	_ "tokitai/kernelserver/serve" // a change of what the program serves runs these tests again
+	_ "tokitai/kernelprocess/child" // a change of what the program serves runs these tests again
 
 	"tokitai/internal/testlevel"
 	"tokitai/internal/tool"

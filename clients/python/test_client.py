@@ -829,7 +829,7 @@ class Lives(unittest.TestCase):
         ours, theirs = tk.socket.socketpair()
         with ours, theirs:
             process = tk.subprocess.Popen(
-                [program(), "serve", "--device", device, "--fd", str(theirs.fileno())],
+                [program(), "process", "--device", device, "--fd", str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 stderr=tk.subprocess.DEVNULL,
             )

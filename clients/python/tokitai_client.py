@@ -2,7 +2,7 @@
 
     from tokitai_client import Client, Tensor
 
-    with Client() as client:                                    # starts `tokitai serve`, ends it at the end
+    with Client() as client:                                    # starts `tokitai process`, ends it at the end
         x = Tensor.of("f32", [1.0, 2.0, 3.0], shape=(1, 3))
         result = client.call("softmax.forward", x=x, y=Tensor.empty("f32", (1, 3)))
         print(result["y"].values())
@@ -742,7 +742,7 @@ class Client:
         name: str = "tokitai_client.py",
         versions: Tuple[int, int] = (VERSION, VERSION),
     ):
-        command = [program or find_program(), "serve"]
+        command = [program or find_program(), "process"]
         for flag, value in (("--device", device), ("--max-frame", max_frame), ("--memory-limit", memory_limit)):
             if value is not None:
                 command += [flag, str(value)]

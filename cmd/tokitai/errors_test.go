@@ -98,7 +98,7 @@ func TestWrongUse(t *testing.T) {
 		{"prove nothing", "nothing"},
 		{"accuracy nothing", `unknown operation "nothing"`},
 		{"completion tcsh", `unknown shell "tcsh"`},
-		{"serve", "want one of --fd N and --stdio"},
+		{"process", "want one of --fd N and --stdio"},
 		{"nothing", `unknown command "nothing"`},
 		{"version --jsno", "unknown flag --jsno, did you mean --json?"},
 	} {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"tokitai/internal/leftover"
-	"tokitai/kernelserver/stdio"
+	"tokitai/kernelprocess/stdio"
 )
 
 // grace is the time that a command has after a signal to print its results so far and

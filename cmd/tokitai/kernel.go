@@ -14,7 +14,7 @@ import (
 	backends "tokitai/backend/all"
 	"tokitai/backend/cpu"
 	"tokitai/engine"
-	"tokitai/kernelserver/stdio"
+	"tokitai/kernelprocess/stdio"
 )
 
 // kernelCommand is the name of the command in messages.

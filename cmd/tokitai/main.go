@@ -25,7 +25,7 @@ import (
 
 	"tokitai/device"
 	"tokitai/engine"
-	"tokitai/kernelserver/stdio"
+	"tokitai/kernelprocess/stdio"
 	"tokitai/lower/cpu/machine"
 	"tokitai/tensor"
 	"tokitai/tensor/file"
@@ -188,7 +188,7 @@ Exit codes
   4  undecided, neither accepted nor rejected: no such device, no kernel that passes its self-test, a kernel that
      ended in an error or hung, or an interrupt (SIGINT, SIGTERM)
   5  unfinished: no fault so far, but --budget was too short for the cases of level smoke
-The commands kernel and serve have their own exit codes.
+The commands kernel and process have their own exit codes.
 
 An interrupt ends every command within a second. Results found by then are printed;
 files are written completely or not at all, and no temporary files are left.
@@ -215,7 +215,7 @@ seconds.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newBench(), newKernel(), newServe(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion())
 	return root
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tokitai/kernelserver/stdio"
+	"tokitai/kernelprocess/stdio"
 )
 
 // lossy fails after some bytes.

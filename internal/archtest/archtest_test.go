@@ -144,18 +144,18 @@ var rooms = []room{
 	{path: "verify", mustNot: []ban{{"op/all", "it verifies the operations that it is given"}, {"accuracy", "what is measured there is a document, not a verdict"}}},
 	{path: "verify/mutants"},
 	{path: "bench", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
-	{path: "kernelserver/stdio"},
-	{path: "kernelserver/protocol", only: &claim{[]string{"num"}, "messages are bytes: whoever sends them knows what they mean"}},
-	{path: "kernelserver/failure"},
-	{path: "kernelserver/shm", mustNot: []ban{{"def", "it moves bytes, whatever they mean"}}},
-	{path: "kernelserver/process", mustNot: []ban{{"def", "it starts programs, whatever they compute"}}},
+	{path: "kernelprocess/stdio"},
+	{path: "kernelprocess/protocol", only: &claim{[]string{"num"}, "messages are bytes: whoever sends them knows what they mean"}},
+	{path: "kernelprocess/failure"},
+	{path: "kernelprocess/shm", mustNot: []ban{{"def", "it moves bytes, whatever they mean"}}},
+	{path: "kernelprocess/spawn", mustNot: []ban{{"def", "it starts programs, whatever they compute"}}},
 	{path: "foreign", mustNot: []ban{{"op/all", "it runs the definitions that it is given"}}},
 	{path: "bench/peers", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "bench/peers/gonum"},
-	{path: "kernelserver/judge", mustNot: []ban{{"op/all", "it judges calls of the operations that it is given"}}},
-	{path: "kernelserver/serve", mustNot: []ban{{"verify", "a host that only runs kernels links no verifier"}, {"foreign", "a host that only runs kernels links no kernels from elsewhere"}, {"evidence", "a host that only runs kernels writes no reports"}}},
-	{path: "kernelserver", mustNot: []ban{{"verify", "a host that only runs kernels links no verifier"}, {"foreign", "a host that only runs kernels links no kernels from elsewhere"}, {"evidence", "a host that only runs kernels writes no reports"}}},
-	{path: "kernelserver/benchmark"},
+	{path: "kernelprocess/judge", mustNot: []ban{{"op/all", "it judges calls of the operations that it is given"}}},
+	{path: "kernelprocess/child", mustNot: []ban{{"verify", "a host that only runs kernels links no verifier"}, {"foreign", "a host that only runs kernels links no kernels from elsewhere"}, {"evidence", "a host that only runs kernels writes no reports"}}},
+	{path: "kernelprocess", mustNot: []ban{{"verify", "a host that only runs kernels links no verifier"}, {"foreign", "a host that only runs kernels links no kernels from elsewhere"}, {"evidence", "a host that only runs kernels writes no reports"}}},
+	{path: "kernelprocess/benchmark"},
 	{path: "internal/ondevice"},
 	{path: "internal/archtest"},
 	{path: "docs"},
@@ -202,7 +202,7 @@ func TestImports(t *testing.T) {
 // any program a kernel process.
 func TestOnlyTheProgramListsOperations(t *testing.T) {
 	for folder, imported := range parseTree(t) {
-		if slices.Contains(imported, "op/all") && folder != "cmd/tokitai" && folder != "kernelserver" {
+		if slices.Contains(imported, "op/all") && folder != "cmd/tokitai" && folder != "kernelprocess" {
 			t.Errorf("%s imports op/all: only the program and kernel processes do, everything else is given a list", folder)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func TestProcessesAreAwaited(t *testing.T) {
 	files := token.NewFileSet()
 	seen := 0
-	err := filepath.WalkDir("../../kernelserver", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../kernelprocess", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}

@@ -216,8 +216,8 @@ func TestLargeProduct(t *testing.T) {
 		wholes = append(wholes, got[*tensor.Tensor](t)(tensor.New(dev, a.DType, a.Rows, stride)))
 	}
 	defer closeAll(wholes)
-	model := got[def.Model](t)(modelOn(q, s))
-	must(t, reference.Run(s.d, c.operands, reference.Options{Model: model}))
+	accum := got[def.Accum](t)(modelOn(q, s))
+	must(t, reference.Run(s.d, c.operands, reference.Options{Accum: accum}))
 	for _, lead := range []int{8, 9} { // elements; a multiple of 16 bytes, and none
 		var views []*tensor.Tensor
 		for i, a := range c.operands {

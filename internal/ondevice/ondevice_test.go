@@ -24,7 +24,7 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/gen"
-	"tokitai/kernelserver"
+	"tokitai/kernelprocess"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -38,7 +38,7 @@ var roles = map[string]func(args []string, in io.Reader, out io.Writer) error{}
 
 // TestMain keeps compiled kernels in a folder of their own, unless the user names one.
 func TestMain(m *testing.M) {
-	kernelserver.Main()
+	kernelprocess.Main()
 	if role := os.Getenv(roleEnv); role != "" {
 		if err := roles[role](os.Args[1:], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)

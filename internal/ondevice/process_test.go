@@ -13,7 +13,7 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
-	"tokitai/kernelserver"
+	"tokitai/kernelprocess"
 	"tokitai/num"
 	"tokitai/op/adamw"
 	"tokitai/op/all"
@@ -27,7 +27,7 @@ import (
 func TestKernelProcess(t *testing.T) {
 	testlevel.Need(t, testlevel.Quick, "it compiles kernels of its own")
 	gputest.Needs(t)
-	pool, err := kernelserver.NewPool(kernelserver.Options{Backoff: time.Millisecond})
+	pool, err := kernelprocess.NewPool(kernelprocess.Options{Backoff: time.Millisecond})
 	must(t, err)
 	defer pool.Close()
 	dev, err := pool.Open(gputest.Chosen(), "")
@@ -60,7 +60,7 @@ func TestKernelProcess(t *testing.T) {
 			}
 			return results
 		}
-		want, got := run(here), run(here.With(kernelserver.Isolated(dev)))
+		want, got := run(here), run(here.With(kernelprocess.Isolated(dev)))
 		for i := range want {
 			if d.Operands[i].IsOut && !bytes.Equal(got[i], want[i]) {
 				t.Errorf("%s: %s differs", d.Name, d.Operands[i].Name)
@@ -90,7 +90,7 @@ func TestKernelProcess(t *testing.T) {
 	for ctx.Err() == nil && err == nil {
 		err = softmax.Forward(q.WithContext(ctx), x, x)
 	}
-	if !errors.Is(err, kernelserver.ErrStateLost) && !errors.Is(err, kernelserver.ErrDied) {
+	if !errors.Is(err, kernelprocess.ErrStateLost) && !errors.Is(err, kernelprocess.ErrDied) {
 		t.Errorf("memory of a process that was killed: %v", err)
 	}
 	if y, err := tensor.New(dev, num.F16, 64, 64); err != nil {

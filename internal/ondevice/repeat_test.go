@@ -125,10 +125,10 @@ func sameModel(q *engine.Queue, s shipped) (*engine.Queue, error) {
 }
 
 // modelOn returns the accumulation rule of what calls on q run, which depends on no size.
-func modelOn(q *engine.Queue, s shipped) (def.Model, error) {
+func modelOn(q *engine.Queue, s shipped) (def.Accum, error) {
 	chosen, err := engine.Admit(q, s.d, s.formats)
 	if err != nil {
-		return def.Model{}, err
+		return def.Accum{}, err
 	}
 	return chosen.Promise.AccumOf(q.Device().Describe().Architecture, s.d, s.formats, func(string) int { return 1 }), nil
 }

@@ -103,7 +103,7 @@ func Answer(i Instruction, kind string) string {
 }
 
 // AnswerModel returns the model that the answers to an instruction follow.
-func AnswerModel(i Instruction) num.MMA {
+func AnswerAccum(i Instruction) num.MMA {
 	if i.DType.IsFP8() {
 		return num.MMA{L: 32, F: 13, R: 13}
 	}

@@ -43,7 +43,7 @@ func stackDefinition(i int) *def.Definition {
 func (p *tables) place(t testing.TB, label string, k *gpu.Kernel, before *trial.Operands) {
 	t.Helper()
 	amongNaNs(before)
-	want := answeredWith(t, before, reference.Options{Model: p.model})
+	want := answeredWith(t, before, reference.Options{Accum: p.accum})
 	p.calls = append(p.calls, &call{label: label, kernel: k, before: before, want: want, limits: p.limits, tile: p.tile})
 }
 

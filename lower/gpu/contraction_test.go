@@ -23,7 +23,7 @@ type tables struct {
 	kernels int
 	calls   []*call
 	limits  gpu.Limits
-	model   def.Model   // of contractions: tensor cores multiply where it is not fma
+	accum   def.Accum   // of contractions: tensor cores multiply where it is not fma
 	variant gpu.Variant // of kernels/mma.cu, and its tile
 	tile    int
 }
@@ -36,7 +36,7 @@ func (p *tables) compile(t testing.TB, d *def.Definition, dtypes []num.DType) *g
 	p.kernels++
 	name := fmt.Sprintf("%s_%d", strings.ReplaceAll(d.Name, ".", "_"), p.kernels)
 	var k *gpu.Kernel
-	if p.model == def.FMAChain {
+	if p.accum == def.FMAChain {
 		k = gpu.CompileNamed(d, dtypes, gpu.Element, name)
 	} else {
 		k = gpu.CompileMMANamed(d, dtypes, p.variant, name)
@@ -75,7 +75,7 @@ func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, c
 		limits := c.limits
 		limits.WarpWidth = warp
 		var err error
-		if arguments := newCall(c.before.Definition, operands, nil); p.model != def.FMAChain {
+		if arguments := newCall(c.before.Definition, operands, nil); p.accum != def.FMAChain {
 			err = c.kernel.PlanTiles(&plan, arguments, c.tile)
 		} else {
 			err = c.kernel.Plan(&plan, arguments, limits)
@@ -91,8 +91,8 @@ func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, c
 		run.Buffers, run.Launches = append(run.Buffers, memory), append(run.Launches, simtest.LaunchesOf(c.kernel, &plan)...)
 	}
 	source := plainly + p.source.String()
-	if p.model != def.FMAChain {
-		source = fmt.Sprintf("#define TOKITAI_MMA_STEP %d\n#define TOKITAI_MMA_BITS %d\n#include \"tensorcore.h\"\n", p.model.L, p.model.F) + source
+	if p.accum != def.FMAChain {
+		source = fmt.Sprintf("#define TOKITAI_MMA_STEP %d\n#define TOKITAI_MMA_BITS %d\n#include \"tensorcore.h\"\n", p.accum.L, p.accum.F) + source
 	}
 	for i := 0; i < len(change); i += 2 {
 		if !strings.Contains(source, change[i]) {

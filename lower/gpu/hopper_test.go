@@ -62,9 +62,9 @@ var hopperFP8Model = def.MMA(32, 13).Narrow(13)
 func newMultiplied(t testing.TB, label string, before *trial.Operands) multiplied {
 	t.Helper()
 	amongNaNs(before)
-	model := hopperModel
+	accum := hopperModel
 	if before.Array(0).DType.IsFP8() {
-		model = hopperFP8Model
+		accum = hopperFP8Model
 	}
 	for i := range before.Definition.Operands {
 		if o := &before.Definition.Operands[i]; o.IsOut && !o.IsIn {
@@ -72,7 +72,7 @@ func newMultiplied(t testing.TB, label string, before *trial.Operands) multiplie
 		}
 	}
 	want := before.Clone()
-	if err := reference.Run(want.Definition, want.Arrays(), reference.Options{Model: model}); err != nil {
+	if err := reference.Run(want.Definition, want.Arrays(), reference.Options{Accum: accum}); err != nil {
 		t.Fatal(err)
 	}
 	return multiplied{label, before, want}

@@ -57,7 +57,7 @@ var mmaTiles = [...][]mmaTile{
 }
 
 // CompileMMA lowers a contraction to mma.sync, for operands stored in the given formats. The
-// bits are those of the model that [TensorCoreModel] returns.
+// bits are those of the model that [TensorCoreAccum] returns.
 func CompileMMA(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel, error) {
 	if err := takesTensorCores(d, dtypes); err != nil {
 		return nil, err
@@ -145,10 +145,10 @@ func (k *fragments) launchTiles(p *Plan, c *lower.Call, entry int) error {
 	return k.launch(p, c, k.divide(&p.products, t.rows, t.cols), entry, t.threads(), t.bytes())
 }
 
-// tensorCoreModels are the accumulation rules of mma.sync with f16 and bf16, by the
+// tensorCoreAccums are the accumulation rules of mma.sync with f16 and bf16, by the
 // architecture of a device. Hopper's was compared with an H200 on millions of outputs;
 // the others are published (MMA-Sim, arXiv 2511.10909).
-var tensorCoreModels = map[string]def.Model{
+var tensorCoreAccums = map[string]def.Accum{
 	"sm_80": def.MMA(8, 24),                             // A100
 	"sm_86": def.MMA(8, 24),                             // GA10x
 	"sm_87": def.MMA(8, 24),                             // Orin
@@ -157,9 +157,9 @@ var tensorCoreModels = map[string]def.Model{
 	"sim32": def.MMA(16, 25), // the simulator, by sim_tensorcore.h
 }
 
-// TensorCoreModel returns the accumulation rule of an architecture's tensor cores, or false
+// TensorCoreAccum returns the accumulation rule of an architecture's tensor cores, or false
 // if it is not known.
-func TensorCoreModel(architecture string) (def.Model, bool) {
-	m, ok := tensorCoreModels[architecture]
+func TensorCoreAccum(architecture string) (def.Accum, bool) {
+	m, ok := tensorCoreAccums[architecture]
 	return m, ok
 }

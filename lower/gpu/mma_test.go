@@ -60,7 +60,7 @@ func TestMMA(t *testing.T) {
 		}
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
-			p := &tables{model: []def.Model{def.MMA(16, 25), def.MMA(8, 24)}[i%2]}
+			p := &tables{accum: []def.Accum{def.MMA(16, 25), def.MMA(8, 24)}[i%2]}
 			for j, dtypes := range mmaFormats {
 				if j == i%4 || isFull() {
 					addMMA(t, p, d, dtypes, i+j)
@@ -87,7 +87,7 @@ func TestMMAStacks(t *testing.T) {
 		}
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			p := &tables{model: def.MMA(16, 25), variant: gpu.Element}
+			p := &tables{accum: def.MMA(16, 25), variant: gpu.Element}
 			d := stackDefinition(i)
 			dtypes := append(slices.Clone(mmaFormats[i%4]), num.I32)[:len(d.Operands)]
 			k := p.compile(t, d, dtypes)
@@ -119,7 +119,7 @@ func TestScaledMMA(t *testing.T) {
 		t.Skip("needs TOKITAI_LEVEL=quick or higher")
 	}
 	t.Parallel()
-	p := &tables{model: def.MMA(16, 25)}
+	p := &tables{accum: def.MMA(16, 25)}
 	d := def.Must(def.Contraction("scaled", def.ContractionForm{
 		Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"},
 		Scales: def.Scales{Row: "s", Col: "r"},

@@ -52,20 +52,20 @@ func MatrixInstructions(architecture string) []tensorcore.Instruction {
 // KnownArchitectures lists the architectures of NVIDIA's GPUs whose matrix instructions have a
 // model.
 func KnownArchitectures() []string {
-	names := slices.Sorted(maps.Keys(tensorCoreModels))
+	names := slices.Sorted(maps.Keys(tensorCoreAccums))
 	return slices.DeleteFunc(names, func(s string) bool { return !strings.HasPrefix(s, "sm_") })
 }
 
 // HasMMA reports whether an architecture has mma.sync with f16 and bf16.
 func HasMMA(architecture string) bool { return len(MatrixInstructions(architecture)) > 0 }
 
-// MatrixModel returns the model of an architecture's matrix instruction, or false if it is not
+// MatrixAccum returns the accumulation rule of an architecture's matrix instruction, or false if it is not
 // known. FP8 is known for Hopper's wgmma alone.
-func MatrixModel(architecture string, i tensorcore.Instruction) (num.MMA, bool) {
+func MatrixAccum(architecture string, i tensorcore.Instruction) (num.MMA, bool) {
 	if i.DType.IsFP8() {
 		return num.MMA{L: 32, F: 13, R: 13}, architecture == "sm_90a" && i.Family == "wgmma"
 	}
-	m, ok := TensorCoreModel(architecture)
+	m, ok := TensorCoreAccum(architecture)
 	return m.MMA(), ok
 }
 

@@ -103,7 +103,7 @@ func checkGrid(d *def.Definition, inputs []num.Array, params []float64, sizes ma
 		return err
 	}
 	if d.Product() != nil && inputs[0].DType != num.F32 {
-		core, err := run(d, inputs, params, def.Model{L: 16, F: 25})
+		core, err := run(d, inputs, params, def.Accum{L: 16, F: 25})
 		if err != nil {
 			return err
 		}

@@ -107,12 +107,12 @@ func fill(p op.Pattern, sizes map[string]int, formats []num.DType) []num.Array {
 }
 
 // run is the reference's answer; the inputs stay as they are.
-func run(d *def.Definition, inputs []num.Array, params []float64, model def.Model) ([]num.Array, error) {
+func run(d *def.Definition, inputs []num.Array, params []float64, accum def.Accum) ([]num.Array, error) {
 	operands := make([]num.Array, len(inputs))
 	for i := range inputs {
 		operands[i] = inputs[i].Clone()
 	}
-	return operands, reference.Run(d, operands, reference.Options{Params: params, Model: model})
+	return operands, reference.Run(d, operands, reference.Options{Params: params, Accum: accum})
 }
 
 // sizesOf are a few sizes of a definition, beyond the tails of lanes and chunks.

@@ -42,7 +42,7 @@
 // Other models describe other hardware: mma(L,F) is a tensor core that adds L exact
 // products at a time, aligned at the largest exponent and truncated toward zero to
 // F bits, so its sums are biased toward zero; panels(m,P) divides the sum into P panels
-// of model m, which are added in a tree (def.Model). A lowering declares its model and must
+// of model m, which are added in a tree (def.Accum). A lowering declares its model and must
 // reproduce the model's bits. The error of the chain is at most K roundings of
 // 2^-24 times the sum of the products' absolute values.
 //

@@ -32,9 +32,9 @@ type Device interface {
 	// MatrixInstructions lists the instructions that RunTiles can run.
 	MatrixInstructions() []tensorcore.Instruction
 
-	// MatrixModel returns the model that lowerings declare for an instruction, or false if
+	// MatrixAccum returns the accumulation rule that lowerings declare for an instruction, or false if
 	// the device's architecture is in no table.
-	MatrixModel(i tensorcore.Instruction) (num.MMA, bool)
+	MatrixAccum(i tensorcore.Instruction) (num.MMA, bool)
 
 	// RunTiles runs one instruction on the tiles of batches and fills their D. It returns
 	// the kernel's source and the SHA-256 of the compiled program, in hexadecimal.
@@ -126,7 +126,7 @@ func Run(ctx context.Context, dev Device, i tensorcore.Instruction, o Options) (
 		return nil, fmt.Errorf("verify: seed is %d, want at most %d for a probe", o.Seed, math.MaxUint16)
 	}
 	p := &probe{instruction: i, device: dev, o: &o, candidates: candidatesOf(i), began: time.Now()}
-	p.declared, p.isKnown = dev.MatrixModel(i)
+	p.declared, p.isKnown = dev.MatrixAccum(i)
 	if name := p.declared.String(); p.isKnown && !slices.ContainsFunc(p.candidates, func(c *candidate) bool { return c.name == name }) {
 		m := p.declared
 		p.candidates = append(p.candidates, &candidate{name: name, step: func(x, y []uint32, c float32) float32 { return m.Dot(i.DType, x, y, c) }})

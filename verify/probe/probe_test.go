@@ -30,7 +30,7 @@ func (d *matrixDevice) MatrixInstructions() []tensorcore.Instruction {
 	return []tensorcore.Instruction{d.instruction}
 }
 
-func (d *matrixDevice) MatrixModel(tensorcore.Instruction) (num.MMA, bool) {
+func (d *matrixDevice) MatrixAccum(tensorcore.Instruction) (num.MMA, bool) {
 	return d.declared, d.declared != num.MMA{}
 }
 

@@ -46,7 +46,6 @@ func (t *neon) registers() int { return 30 }
 // scratch returns one of the two registers that belong to no value.
 func (t *neon) scratch(i int) Vec { return Vec(t.registers() + i) }
 
-
 // folds implements target.
 func (t *neon) folds(*instruction, [4]bool) (stays [4]bool) { return stays }
 

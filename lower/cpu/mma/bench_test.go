@@ -15,7 +15,7 @@ import (
 // BenchmarkProducts measures products per second on one core.
 func BenchmarkProducts(b *testing.B) {
 	d := cputest.Products()[0]
-	for _, m := range []def.Model{def.MMA(16, 25), def.MMA(8, 24), def.MMA(4, 23)} {
+	for _, m := range []def.Accum{def.MMA(16, 25), def.MMA(8, 24), def.MMA(4, 23)} {
 		for _, dtype := range []num.DType{num.F16, num.BF16} {
 			for _, n := range []int{64, 512} {
 				g := gen.New("products")

@@ -39,7 +39,7 @@ const (
 // program is a contraction under one model.
 type program struct {
 	d      *def.Definition
-	model  def.Model
+	accum  def.Accum
 	depth  int // products of a block
 	tiling lowercpu.Tiling[worker]
 	stepper
@@ -47,21 +47,21 @@ type program struct {
 
 // Compile lowers a contraction for operands stored in the given formats. The model is
 // mma(L,F) or panels of it.
-func Compile(d *def.Definition, dtypes []num.DType, model def.Model, set machine.Set) (lowercpu.Program, error) {
+func Compile(d *def.Definition, dtypes []num.DType, accum def.Accum, set machine.Set) (lowercpu.Program, error) {
 	if d.Product() == nil {
-		return nil, fmt.Errorf("%s: model %s is for contractions, got %s", d.Name, model, d.Form)
+		return nil, fmt.Errorf("%s: model %s is for contractions, got %s", d.Name, accum, d.Form)
 	}
-	if model.Inner() == def.FMAChain {
-		return nil, fmt.Errorf("%s: model %s has no steps, want mma(L,F) or panels of it", d.Name, model)
+	if accum.Inner() == def.FMAChain {
+		return nil, fmt.Errorf("%s: model %s has no steps, want mma(L,F) or panels of it", d.Name, accum)
 	}
-	if err := model.Takes(dtypes[0]); err != nil {
+	if err := accum.Takes(dtypes[0]); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
-	s, err := newStepper(model, set)
+	s, err := newStepper(accum, set)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
-	p := &program{d: d, model: model, depth: tileDepth / model.L * model.L, stepper: s}
+	p := &program{d: d, accum: accum, depth: tileDepth / accum.L * accum.L, stepper: s}
 	p.tiling = lowercpu.Tiling[worker]{
 		Rows: tileRows, Cols: tileCols,
 		New: func(*lower.Call) *worker { return newWorker(p) },
@@ -77,7 +77,7 @@ func Compile(d *def.Definition, dtypes []num.DType, model def.Model, set machine
 // String describes the program, and lists its code if it was generated.
 func (p *program) String() string {
 	return fmt.Sprintf("contraction %s: tiles of %d×%d, blocks of %d, strips of %d columns by %s, model %s\n%s",
-		p.d.Name, tileRows, tileCols, p.depth, p.lanes, p.language, p.model, p.listing())
+		p.d.Name, tileRows, tileCols, p.depth, p.lanes, p.language, p.accum, p.listing())
 }
 
 // Bind implements lowercpu.Program.

@@ -27,7 +27,7 @@ var formats = [][]num.DType{
 }
 
 // anyModel returns one of all models of tensor cores.
-func anyModel(g *gen.Generator) def.Model {
+func anyModel(g *gen.Generator) def.Accum {
 	m := def.MMA(1+g.Below(32), 1+g.Below(32))
 	if g.Below(4) == 0 {
 		m = m.Narrow(1 + g.Below(23))
@@ -35,7 +35,7 @@ func anyModel(g *gen.Generator) def.Model {
 	return m
 }
 
-func compile(t testing.TB, d *def.Definition, operands []num.Array, m def.Model, set machine.Set) lowercpu.Program {
+func compile(t testing.TB, d *def.Definition, operands []num.Array, m def.Accum, set machine.Set) lowercpu.Program {
 	t.Helper()
 	p, err := mma.Compile(d, cputest.DTypesOf(operands), m, set)
 	if err != nil {
@@ -50,10 +50,10 @@ func execute(p lowercpu.Program, d *def.Definition, operands []num.Array, g *gen
 }
 
 // compare holds the programs of every instruction set against the reference.
-func compare(t testing.TB, c *randdef.Case, m def.Model, g *gen.Generator) {
+func compare(t testing.TB, c *randdef.Case, m def.Accum, g *gen.Generator) {
 	t.Helper()
 	want := c.Clone()
-	if err := reference.Run(want.Definition, want.Operands, reference.Options{Model: m}); err != nil {
+	if err := reference.Run(want.Definition, want.Operands, reference.Options{Accum: m}); err != nil {
 		t.Fatal(err)
 	}
 	for _, set := range machine.Available() {
@@ -172,7 +172,7 @@ func TestKindsOfData(t *testing.T) {
 				for i, patterns := range [][]uint32{a, b, acc} {
 					trial.FillBits(c.Operands[i], func(int, int) uint32 { return patterns[g.Below(len(patterns))] })
 				}
-				compare(t, c, []def.Model{def.MMA(16, 25), def.MMA(8, 24), def.MMA(4, 23), anyModel(g)}[g.Below(4)], g)
+				compare(t, c, []def.Accum{def.MMA(16, 25), def.MMA(8, 24), def.MMA(4, 23), anyModel(g)}[g.Below(4)], g)
 			}
 		}
 	}
@@ -225,7 +225,7 @@ func TestScaled(t *testing.T) {
 		if i%8 == 0 {
 			sizes["M"], sizes["N"] = 120+g.Below(20), 120+g.Below(20) // several tiles
 		}
-		m := []def.Model{def.MMA(32, 13).Narrow(13), def.MMA(16, 25), def.Panels(def.MMA(16, 13).Narrow(13), 4), anyModel(g)}[g.Below(4)]
+		m := []def.Accum{def.MMA(32, 13).Narrow(13), def.MMA(16, 25), def.Panels(def.MMA(16, 13).Narrow(13), 4), anyModel(g)}[g.Below(4)]
 		compare(t, randdef.NewCase(g, d, dtypes, sizes), m, g)
 	}
 }
@@ -240,7 +240,7 @@ func TestOneProgramManyCalls(t *testing.T) {
 		for i := range 6 {
 			c := randdef.NewCase(g, d, formats[1], map[string]int{"M": 150, "N": 1 + 30*i, "K": 1 + 20*i})
 			want := c.Clone()
-			if err := reference.Run(d, want.Operands, reference.Options{Model: m}); err != nil {
+			if err := reference.Run(d, want.Operands, reference.Options{Accum: m}); err != nil {
 				t.Fatal(err)
 			}
 			if p == nil {
@@ -284,7 +284,7 @@ func TestCompileRefuses(t *testing.T) {
 	for _, c := range []struct {
 		d      *def.Definition
 		dtypes []num.DType
-		model  def.Model
+		accum  def.Accum
 		want   string
 	}{
 		{rowwise, []num.DType{num.F16, num.F16}, def.MMA(16, 25), "copy: model mma(16,25) is for contractions, got rowwise"},
@@ -295,8 +295,8 @@ func TestCompileRefuses(t *testing.T) {
 		{product, []num.DType{num.F32, num.F32, num.F32}, def.MMA(16, 25), "takes f16, bf16, e4m3 or e5m2, got f32"},
 	} {
 		for _, set := range machine.Available() {
-			if p, err := mma.Compile(c.d, c.dtypes, c.model, set); p != nil || err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s %s: %v, want %q", c.d.Name, c.model, err, c.want)
+			if p, err := mma.Compile(c.d, c.dtypes, c.accum, set); p != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s %s: %v, want %q", c.d.Name, c.accum, err, c.want)
 			}
 		}
 	}

@@ -55,7 +55,7 @@ type stepper struct {
 
 // newStepper returns the stepper of a model in an instruction set, in Go where nothing
 // generates code for the set.
-func newStepper(m def.Model, set machine.Set) (stepper, error) {
+func newStepper(m def.Accum, set machine.Set) (stepper, error) {
 	if set != machine.AVX512 && set != machine.AVX2 {
 		run := func(s *steps) { stepsGo(s, m.MMA()) }
 		return stepper{run, goLanes, "Go", func() string { return "" }}, nil

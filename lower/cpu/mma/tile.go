@@ -36,7 +36,7 @@ func newWorker(p *program) *worker {
 
 // compute computes the worker's tile.
 func (w *worker) compute() {
-	t, m, accumulates := w.tile, w.p.model, w.p.d.Accumulates()
+	t, m, accumulates := w.tile, w.p.accum, w.p.d.Accumulates()
 	if t.K == t.End && accumulates {
 		return // the old result stays, -0 included
 	}
@@ -98,7 +98,7 @@ func (w *worker) sums(line []float32, r int) {
 // chain adds the products of a part of the summed index, which begins with a step.
 func (w *worker) chain(first, end int) {
 	t, d := w.tile, w.p.d
-	L, lanes := w.p.model.L, w.p.lanes
+	L, lanes := w.p.accum.L, w.p.lanes
 	emin := emins[t.Left.DType]
 	for k := first; k < end; k += w.p.depth {
 		depth := min(w.p.depth, end-k)
