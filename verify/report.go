@@ -19,6 +19,7 @@ import (
 	"tokitai/trial"
 	"tokitai/truth"
 	"tokitai/verify/cases"
+	"tokitai/verify/claimed"
 	"tokitai/verify/origin"
 )
 
@@ -299,8 +300,8 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		r.Verdict, r.Reason = evidence.Inadmissible, "nothing was compared"
 	case s.refused.reason(s) != "":
 		r.Verdict, r.Reason = evidence.Inadmissible, s.refused.reason(s)
-	case brokenClaim(s.t.Definition) != "":
-		r.Verdict, r.Reason = evidence.Inadmissible, brokenClaim(s.t.Definition)
+	case claimed.Broken(s.t.Definition) != "":
+		r.Verdict, r.Reason = evidence.Inadmissible, claimed.Broken(s.t.Definition)
 	case tooFew(r) != "":
 		r.Verdict, r.Reason = evidence.Undecided, tooFew(r)
 	default:
@@ -561,7 +562,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	if r.Undecided > 0 {
 		nonClaims = append(nonClaims, fmt.Sprintf("of %d outputs the correct rounding was left open by float64; level full decides them", r.Undecided))
 	}
-	for _, c := range claimsOf(s.t.Definition) {
+	for _, c := range claimed.Of(s.t.Definition) {
 		nonClaims = append(nonClaims, c.String())
 	}
 	if hasIntOutputs(s.t.Definition) {

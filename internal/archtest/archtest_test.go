@@ -138,6 +138,7 @@ var rooms = []room{
 		{"lower/cpu", "what makes test cases knows nothing of what is tested"}, {"lower/gpu", "what makes test cases knows nothing of what is tested"},
 		{"evidence", "which inputs there are does not depend on what is said of them"}, {"op/all", "it lists cases of the operations that it is given"},
 	}},
+	{path: "verify/claimed", mustNot: []ban{{"engine", "a function is tested whatever computes it"}, {"op", "a function is tested whatever uses it"}, {"evidence", "a test does not know how it is reported"}}},
 	{path: "verify/explain", mustNot: []ban{{"evidence", "what failures have in common does not depend on how it is reported"}, {"backend", "it sees results, whatever computed them"}, {"verify/origin", "what failures have in common does not depend on where they were seen"}}},
 	{path: "verify/origin", mustNot: []ban{{"op", "where a report comes from does not depend on what was verified"}, {"verify/cases", "where a report comes from does not depend on what was tried"}}},
 	{path: "verify/probe", mustNot: []ban{{"op/all", "an instruction is probed whatever uses it"}}},

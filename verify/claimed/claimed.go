@@ -1,4 +1,6 @@
-package verify
+// Package claimed tests the errors that definitions claim for functions of their own, at arguments of every
+// size, against the truth.
+package claimed
 
 import (
 	"fmt"
@@ -13,9 +15,9 @@ import (
 	"tokitai/truth"
 )
 
-// claim is the error that a definition states for a function of its own. Functions of
+// Claim is the error that a definition states for a function of its own. Functions of
 // package fn have been compared with the truth over every argument; this one is tested here.
-type claim struct {
+type Claim struct {
 	f         *def.Function
 	arguments int     // that were tried
 	worst     float64 // largest error, in ulps
@@ -23,7 +25,7 @@ type claim struct {
 	broken    bool    // worse than the claim, however the truth lies in its enclosure
 }
 
-func (c *claim) String() string {
+func (c *Claim) String() string {
 	s := fmt.Sprintf("function %s claims to be within %v ulp of %s for %s", c.f.Name, c.f.ULPs, c.f.Math, c.f.Domain)
 	switch {
 	case c.arguments == 0:
@@ -34,29 +36,29 @@ func (c *claim) String() string {
 	return s + fmt.Sprintf(": on %d arguments the worst was %.4g ulp, at x = %v; that is a test and not a proof", c.arguments, c.worst, c.at)
 }
 
-// claimsTested holds the claims of functions by their text: each is tested once.
-var claimsTested sync.Map
+// tested holds the claims of functions by their text: each is tested once.
+var tested sync.Map
 
-// claimsOf tests and returns the claims of a definition about its own functions.
-func claimsOf(d *def.Definition) []*claim {
-	var claims []*claim
+// Of tests and returns the claims of a definition about its own functions.
+func Of(d *def.Definition) []*Claim {
+	var claims []*Claim
 	for _, f := range d.Functions() {
 		if fn.IsProven(f) {
 			continue
 		}
 		text := f.Text()
-		c, ok := claimsTested.Load(text)
+		c, ok := tested.Load(text)
 		if !ok {
-			c, _ = claimsTested.LoadOrStore(text, testClaim(f))
+			c, _ = tested.LoadOrStore(text, test(f))
 		}
-		claims = append(claims, c.(*claim))
+		claims = append(claims, c.(*Claim))
 	}
 	return claims
 }
 
-// brokenClaim returns the first claim of a definition that does not hold, or "".
-func brokenClaim(d *def.Definition) string {
-	for _, c := range claimsOf(d) {
+// Broken returns the first claim of a definition that does not hold, or "".
+func Broken(d *def.Definition) string {
+	for _, c := range Of(d) {
 		if c.broken {
 			return c.String()
 		}
@@ -64,10 +66,10 @@ func brokenClaim(d *def.Definition) string {
 	return ""
 }
 
-// testClaim compares a function with the truth at arguments of its domain: its ends,
+// test compares a function with the truth at arguments of its domain: its ends,
 // numbers of every exponent, and patterns at random.
-func testClaim(f *def.Function) *claim {
-	c := &claim{f: f}
+func test(f *def.Function) *Claim {
+	c := &Claim{f: f}
 	d, err := def.Rowwise("claim", func(b *def.Builder) {
 		b.Out("y", f.Of(b.In("x", def.Only(num.F32))), def.Only(num.F32))
 	})

@@ -1,4 +1,4 @@
-package verify_test
+package claimed_test
 
 import (
 	"context"
