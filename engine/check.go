@@ -227,7 +227,7 @@ func setOperand(o *lower.Operand, d *def.Definition, i int, t *tensor.Tensor) er
 		a, _ := t.Array()
 		o.Data = a.Data
 	}
-	if len(d.Operands[i].Dims) == 1 && d.Operands[i].Dims[0] != "C" {
+	if len(d.Operands[i].Dims) == 1 && d.Operands[i].Extent != def.PerColumn {
 		switch {
 		case t.IsContiguous():
 			o.Rows, o.Cols, o.Stride = t.Len(), 1, 1

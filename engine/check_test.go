@@ -530,3 +530,29 @@ func TestIndicesOfSeveralColumns(t *testing.T) {
 		}
 	}
 }
+
+// TestScalesOfAnyLetter multiplies columns by scales whose size has the letter of a row's columns.
+func TestScalesOfAnyLetter(t *testing.T) {
+	d, err := def.Contraction("scaled", def.ContractionForm{
+		Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "C"}, Result: "y", ResultDims: []string{"M", "C"},
+		Scales: def.Scales{Col: "scale"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := cpu.Queue().Device()
+	of := func(values []float32, shape ...int) *tensor.Tensor {
+		x, err := tensor.FromFloat32(dev, num.F32, values, shape...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	y := of(make([]float32, 2), 1, 2)
+	if err := engine.Call(cpu.Queue(), d, []*tensor.Tensor{of([]float32{3}, 1, 1), of([]float32{1, 2}, 1, 2), y, of([]float32{5, 7}, 2)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := y.Float32s(); err != nil || got[0] != 15 || got[1] != 42 {
+		t.Errorf("got %v, %v, want 15 and 42", got, err)
+	}
+}
