@@ -91,7 +91,7 @@ func ParseAccum(s string) (Accum, error) {
 		m.R, _ = strconv.Atoi(part[3])
 	}
 	if m.String() != s { // also where a number is out of range or written in another way
-		return Accum{}, fmt.Errorf("model %q, want fma, mma(L,F), mma(L,F,R) or panels(MODEL,P), such as panels(mma(16,25),8)", s)
+		return Accum{}, fmt.Errorf("accumulation rule %q, want fma, mma(L,F), mma(L,F,R) or panels(RULE,P), such as panels(mma(16,25),8)", s)
 	}
 	return m, m.Check()
 }
@@ -100,11 +100,11 @@ func ParseAccum(s string) (Accum, error) {
 func (m Accum) Check() error {
 	switch {
 	case m.P < 0 || m.P > maxPanels || m.P&(m.P-1) != 0:
-		return fmt.Errorf("model %s has %d panels, want a power of two up to %d", m, m.P, maxPanels)
+		return fmt.Errorf("rule %s has %d panels, want a power of two up to %d", m, m.P, maxPanels)
 	case m.R < 0 || m.R > 23 || m.R != 0 && m.L == 0:
-		return fmt.Errorf("model %s has results of %d fractional bits, want a tensor core's and 1 to 23, or none for 23", m, m.R)
+		return fmt.Errorf("rule %s has results of %d fractional bits, want a tensor core's and 1 to 23, or none for 23", m, m.R)
 	case m.Inner() != FMAChain && (m.L < 1 || m.L > 32 || m.F < 1 || m.F > 32):
-		return fmt.Errorf("model %s has steps of %d products and %d fractional bits, want 1 to 32 of each", m, m.L, m.F)
+		return fmt.Errorf("rule %s has steps of %d products and %d fractional bits, want 1 to 32 of each", m, m.L, m.F)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (m Accum) Takes(d num.DType) error {
 		return err
 	}
 	if m.Inner() != FMAChain && (!d.IsFloat() || d == num.F32) {
-		return fmt.Errorf("model %s takes f16, bf16, e4m3 or e5m2, got %s", m, d)
+		return fmt.Errorf("rule %s takes f16, bf16, e4m3 or e5m2, got %s", m, d)
 	}
 	return nil
 }

@@ -29,13 +29,13 @@ func TestModelNames(t *testing.T) {
 	}
 	byModel := map[Accum]string{Panels(MMA(16, 25), 8): "a key"}
 	if byModel[Accum{L: 16, F: 25, P: 8}] != "a key" {
-		t.Error("equal models are different keys")
+		t.Error("equal rules are different keys")
 	}
 }
 
 func TestParseAccumRefuses(t *testing.T) {
 	for name, want := range map[string]string{
-		"":                               "want fma, mma(L,F), mma(L,F,R) or panels(MODEL,P)",
+		"":                               "want fma, mma(L,F), mma(L,F,R) or panels(RULE,P)",
 		"FMA":                            "want fma",
 		"fma ":                           "want fma",
 		"mma(16)":                        "want fma",

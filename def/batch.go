@@ -7,7 +7,7 @@ import "slices"
 var BatchClauses = []Clause{
 	{"batch.C1", "a row of an output that is listed as invariant has the bits that it has alone: they do not depend on the number of other rows, on their contents, NaN and infinities included, or on the row's place among them"},
 	{"batch.C2", "an output that is listed as placed is the same, except that its random words are numbered through the batch: a row also depends on its own place"},
-	{"batch.C3", "the model of a product's sums follows from the architecture, the formats, N and K, never from M"},
+	{"batch.C3", "the accumulation rule of a product follows from the architecture, the formats, N and K, never from M"},
 }
 
 // BatchUse says what a row of an output depends on.

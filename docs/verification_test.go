@@ -32,7 +32,7 @@ func TestQuotedSource(t *testing.T) {
 // levelTable returns some numbers of each level, from the source of package verify.
 func levelTable(t *testing.T) string {
 	t.Helper()
-	source := readText(t, "../verify/cases.go")
+	source := readText(t, "../verify/cases/level.go")
 	columns := []struct{ field, title string }{
 		{"small", "every size up to"}, {"edges", "boundaries of the last axis up to"}, {"others", "of other axes"},
 		{"random", "random shapes"}, {"drawn", "shapes drawn by the seed"}, {"endurance", "runs of a tiny case"},
@@ -45,7 +45,7 @@ func levelTable(t *testing.T) string {
 		name := l.String()
 		plan := regexp.MustCompile(`(?i)\n\t` + name + `: +\{(small: .*)\},\n`).FindStringSubmatch(source)
 		if plan == nil {
-			t.Fatalf("verify/cases.go has no plan of level %s", name)
+			t.Fatalf("verify/cases/level.go has no plan of level %s", name)
 		}
 		rows += "| " + name + " |"
 		for _, c := range columns {

@@ -586,11 +586,11 @@ func TestPolicies(t *testing.T) {
 	same := engine.WithPolicy(engine.Same)
 	for _, opts := range [][]engine.CallOption{{same, engine.WithLowering("cpu.core")}, {same, engine.Using(core)}} {
 		wantRefusal(t, gemm.Forward(q, c, a, b, opts...),
-			"gemm.forward: lowering cpu.core follows model mma(16,25), want model fma and the reference's bits under policy same")
+			"gemm.forward: lowering cpu.core adds by the rule mma(16,25), want the rule fma and the reference's bits under policy same")
 	}
 	for _, opts := range [][]engine.CallOption{{same, engine.WithLowering("cpu.bounded")}, {same, engine.Using(bounded)}} {
 		wantRefusal(t, gemm.Forward(q, c, a, b, opts...),
-			"gemm.forward: lowering cpu.bounded does not promise bits, want model fma and the reference's bits under policy same")
+			"gemm.forward: lowering cpu.bounded does not promise bits, want the rule fma and the reference's bits under policy same")
 	}
 	cuda := *chain
 	cuda.Device = "cuda"
@@ -603,7 +603,7 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("f32: used %s, error %v, want cpu.bounded", o.lowering(), err)
 	}
 	if err := gemm.Forward(q, c, af, bf, quiet, engine.Using(core)); !errors.Is(err, engine.ErrInadmissible) ||
-		!strings.Contains(err.Error(), "model mma(16,25) takes f16, bf16, e4m3 or e5m2, got f32") {
+		!strings.Contains(err.Error(), "rule mma(16,25) takes f16, bf16, e4m3 or e5m2, got f32") {
 		t.Errorf("f32, given: got %v", err)
 	}
 

@@ -321,9 +321,9 @@ func (q *Queue) accumOf(l *Lowering, d *def.Definition, c *lower.Call) def.Accum
 }
 
 func (q *Queue) notUnder(s *settings, l *Lowering, d *def.Definition, c *lower.Call) error {
-	got := fmt.Sprintf("%s follows model %s", l.Name, q.accumOf(l, d, c))
+	got := fmt.Sprintf("%s adds by the rule %s", l.Name, q.accumOf(l, d, c))
 	if !l.Promise.IsBits() {
 		got = l.Name + " does not promise bits"
 	}
-	return bad(d, "lowering", got, fmt.Sprintf("model %s and the reference's bits under policy %s", def.FMAChain, s.policy))
+	return bad(d, "lowering", got, fmt.Sprintf("the rule %s and the reference's bits under policy %s", def.FMAChain, s.policy))
 }

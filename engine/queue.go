@@ -12,14 +12,14 @@ import (
 	"tokitai/num"
 )
 
-// Policy selects the models that a contraction may use. Other definitions are the same
+// Policy selects the accumulation rules that a contraction may use. Other definitions are the same
 // under both.
 type Policy uint8
 
 const (
 	// Fast uses the first admitted lowering in the backend's order.
 	Fast Policy = iota
-	// Same uses only the model fma, which has the same bits on every device.
+	// Same uses only the rule fma, which has the same bits on every device.
 	Same
 )
 

@@ -412,7 +412,7 @@ func TestRefusals(t *testing.T) {
 		{product, []num.Array{array(2, 3), array(4, 2), array(2, 2)}, reference.Options{}, "product: sizes do not fit: K = 4 in b, want 3"},
 		{product, []num.Array{array(2, 3), array(3, 2), array(2, 3)}, reference.Options{}, "product: sizes do not fit: N = 3 in c, want 2"},
 		{product, []num.Array{array(2, 3), array(3, 2), array(2, 2)}, reference.Options{Accum: def.Accum{L: 16, F: 25}},
-			"product: model mma(16,25) takes f16, bf16, e4m3 or e5m2, got f32"},
+			"product: rule mma(16,25) takes f16, bf16, e4m3 or e5m2, got f32"},
 		{gather, []num.Array{index(3), array(5, 2), array(2, 2)}, reference.Options{}, "gather: sizes do not fit: 3 indices, rows of 2, into 2×2"},
 		{gather, []num.Array{index(3), array(5, 2), array(3, 4)}, reference.Options{}, "gather: sizes do not fit: 3 indices, rows of 2, into 3×4"},
 		{scatter, []num.Array{index(3), array(2, 2), array(5, 2)}, reference.Options{}, "scatter: sizes do not fit: 3 indices, 2×2 rows, into 5×2"},

@@ -77,7 +77,7 @@ func TestContractionModels(t *testing.T) {
 		x, y = append(x, a.Bits(0, i)), append(y, b.Bits(i, 0))
 	}
 	if got, want := run(def.FMAChain), math.Float32bits(chain); got != want {
-		t.Errorf("model fma: got 0x%08x, want 0x%08x", got, want)
+		t.Errorf("rule fma: got 0x%08x, want 0x%08x", got, want)
 	}
 	core := def.Accum{L: 16, F: 25}
 	if got, want := run(core), math.Float32bits(num.MMA{L: core.L, F: core.F}.Dot(num.F16, x, y, 0)); got != want {

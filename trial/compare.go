@@ -86,3 +86,12 @@ func Pattern[P num.Pattern](d num.DType, bits P) string {
 	}
 	return fmt.Sprintf("0x%0*x", 2*d.Size(), bits)
 }
+
+// PatternWithValue shows a stored value: the bits of a float in hexadecimal with its value, an integer as
+// a number.
+func PatternWithValue[P num.Pattern](d num.DType, bits P) string {
+	if d.IsInteger() {
+		return Pattern(d, bits)
+	}
+	return fmt.Sprintf("0x%0*x (%.8g)", 2*d.Size(), bits, num.Value(d, uint64(bits)))
+}

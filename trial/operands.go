@@ -246,3 +246,18 @@ func (x *Operands) DTypes() []num.DType {
 	}
 	return dtypes
 }
+
+// AxisOf returns how an operand's k-th size, which does not count columns, is found in a
+// row: row/per mod n is the index.
+func AxisOf(o *def.Operand, a num.Array, k int) (per, n int) {
+	batch := len(o.BatchDims())
+	rows := a.Rows / a.Matrices()
+	if k >= batch {
+		return 1, rows
+	}
+	per = rows
+	for j := k + 1; j < batch; j++ {
+		per *= a.Batch.Axes[j].Size
+	}
+	return per, a.Batch.Axes[k].Size
+}

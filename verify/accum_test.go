@@ -143,7 +143,7 @@ func operationOf(d *def.Definition) *op.Operation {
 func TestPolicySameAsksForTheModel(t *testing.T) {
 	t.Parallel()
 	q := cpu.Queue()
-	for length, want := range map[int]string{64: "", 300: "test.split follows model panels(fma,4), want model fma"} {
+	for length, want := range map[int]string{64: "", 300: "test.split adds by the rule panels(fma,4), want the rule fma"} {
 		a, err := tensor.New(q.Device(), num.F32, 3, length)
 		if err != nil {
 			t.Fatal(err)

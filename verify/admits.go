@@ -7,15 +7,16 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/trial"
+	"tokitai/verify/cases"
 )
 
 // Usual returns the first kind of data of the target's operation. If it has none for the
 // definition, Usual returns the usual parameters and normally distributed values.
 func (t *Target) Usual() op.Data {
-	if list := t.data(); len(list) > 0 {
+	if list := t.Cases().Data(); len(list) > 0 {
 		return list[0]
 	}
-	return op.Data{Name: "normal", Definition: t.Definition, Params: t.usualParams()}
+	return op.Data{Name: "normal", Definition: t.Definition, Params: t.Cases().UsualParams()}
 }
 
 // Formats returns the usual formats of the operands in the target's format.
@@ -29,7 +30,7 @@ func (t *Target) Admits(ctx context.Context, before, after []num.Array, params [
 		return 0, "", err
 	}
 	operands := trial.Wrap(t.Definition, before)
-	l := &loaded{target: t, c: &Case{Formats: operands.DTypes()}, params: params, operands: operands}
+	l := &loaded{target: t, c: &cases.Case{Formats: operands.DTypes()}, params: params, operands: operands}
 	j, err := t.judge(ctx, l, &outcome{after: trial.Wrap(t.Definition, after), operands: after}, manner{waived: waived})
 	if err != nil || j.first == nil {
 		return j.elements(), "", err

@@ -16,23 +16,6 @@ import (
 // that the list of cases crosses the edges of tiles. The rows are those of the batch axis; in a
 // product with batch axes, matrices count as rows too.
 
-// batchAxes lists the letters along which an output is independent of the rest.
-func batchAxes(d *def.Definition) []string {
-	var letters []string
-	for i := range d.Operands {
-		if use, _ := d.BatchUse(i); d.Operands[i].IsOut && use != def.WholeBatch {
-			letters = append(letters, d.BatchAxis())
-			break
-		}
-	}
-	for _, a := range d.Axes() {
-		if a.Role == def.Batch {
-			letters = append(letters, a.Letter)
-		}
-	}
-	return letters
-}
-
 // batchUse returns what an index of a letter depends on in an output.
 func batchUse(d *def.Definition, letter string, operand int) def.BatchUse {
 	if letter != d.BatchAxis() { // a batch axis of a product
@@ -46,7 +29,7 @@ func batchUse(d *def.Definition, letter string, operand int) def.BatchUse {
 // must keep their bits.
 func batched(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
-		n, _ := x.c.size(letter)
+		n, _ := x.c.Size(letter)
 		if n < 2 {
 			return 0, nil, nil
 		}
@@ -54,7 +37,7 @@ func batched(letter string) func(*trialRun) (int64, *finding, error) {
 		if f != nil || err != nil {
 			return compared, f, err
 		}
-		for _, rows := range [][]int{rowsAtEdges(n), firstRows(n / 2), {0}, {n / 2}, {n - 1}} {
+		for _, rows := range [][]int{rowsAtEdges(n), indices(n / 2), {0}, {n / 2}, {n - 1}} {
 			m, f, err := x.without(letter, rows)
 			if compared += m; f != nil || err != nil {
 				return compared, f, err
@@ -67,7 +50,7 @@ func batched(letter string) func(*trialRun) (int64, *finding, error) {
 // inCompany replaces rows by other rows, NaN and infinities. The remaining rows must keep their
 // bits.
 func (x *trialRun) inCompany(letter string, tier evidence.TierName) (compared int64, f *finding, err error) {
-	n, _ := x.c.size(letter)
+	n, _ := x.c.Size(letter)
 	others := x.l.other(1)
 	edges := rowsAtEdges(n)
 	isOdd := func(i int) bool { return i%2 == 1 }
@@ -98,14 +81,6 @@ func rowsAtEdges(n int) []int {
 	}
 	slices.Sort(rows)
 	return slices.Compact(rows)
-}
-
-func firstRows(n int) []int {
-	rows := make([]int, n)
-	for i := range rows {
-		rows[i] = i
-	}
-	return rows
 }
 
 // amongOthers runs the case with the values of other rows replaced: integers by those of
@@ -201,7 +176,7 @@ func (x *trialRun) without(letter string, rows []int) (int64, *finding, error) {
 func (x *trialRun) loadRows(letter string, rows []int) *loaded {
 	t := x.l.target
 	d := t.Definition
-	c := x.c.clone()
+	c := x.c.Clone()
 	for i := range c.Sizes {
 		if c.Sizes[i].Letter == letter {
 			c.Sizes[i].N = len(rows)
@@ -273,7 +248,7 @@ func axisAlong(o *def.Operand, a num.Array, letter string) axis {
 	if isColumn(o, k) {
 		return axis{isColumn: true}
 	}
-	per, n := axisOf(o, a, k)
+	per, n := trial.AxisOf(o, a, k)
 	return axis{per: per, n: n}
 }
 
@@ -291,63 +266,4 @@ func (x axis) place(other axis, index, r, c int) (row, col int) {
 		return r, index
 	}
 	return r/(other.per*other.n)*(x.per*x.n) + index*x.per + r%other.per, c
-}
-
-// batches lists numbers of rows at the edges of tiles: those right above an edge, or those
-// around it.
-func batches(most int, isAround bool) []int {
-	list := []int{3}
-	for edge := 8; edge <= 4096; edge *= 2 {
-		if isAround {
-			list = append(list, edge-1, edge)
-		}
-		list = append(list, edge+1)
-	}
-	return slices.DeleteFunc(list, func(n int) bool { return n > most })
-}
-
-// batch adds batches of many sizes, of short and long rows, and of rows of the sizes for which
-// kernels have fast paths.
-func (l *lister) batch() {
-	d := l.t.Definition
-	shapes := [][]int{{37, 7}, {64, 16}}
-	switch d.Access() {
-	case def.AlongRows:
-		shapes = [][]int{{3}, {256}, {8200}}
-	case def.FromIndex:
-		shapes = [][]int{{9, 7}, {33, 64}}
-	}
-	for _, letter := range batchAxes(d) {
-		name, most := "batch-"+letter, 4097
-		if l.t.checkNamed(name) == nil {
-			return
-		}
-		if letter != d.BatchAxis() {
-			most = 9 // matrices
-		}
-		for _, rest := range shapes {
-			for _, n := range batches(most, l.p.pairs && !d.HasAxes()) {
-				c := &Case{Check: name, Pattern: l.t.patterns()[0].name, Sizes: l.shape(append([]int{5}, rest...)...), Formats: l.usual}
-				l.coarsen(c)
-				for k := range c.Sizes {
-					if c.Sizes[k].Letter == letter {
-						c.Sizes[k].N = n // whatever the grain
-					}
-				}
-				if l.isWithin(c) && c.largest(d) <= 6*l.p.outputs {
-					l.addAsIs(c)
-				}
-			}
-		}
-	}
-}
-
-// largest returns the number of elements of the largest operand.
-func (c *Case) largest(d *def.Definition) int64 {
-	n, sizes := int64(0), c.sizes()
-	for i := range d.Operands {
-		rows, cols := d.Operands[i].Matrix(sizes)
-		n = max(n, int64(rows)*int64(cols))
-	}
-	return n
 }

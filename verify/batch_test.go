@@ -19,44 +19,6 @@ import (
 	"tokitai/verify"
 )
 
-// TestBatchChecks checks that level quick checks every output that is indexed by rows in batches of
-// every size.
-func TestBatchChecks(t *testing.T) {
-	t.Parallel()
-	want := slices.Concat([]int{3}, around(8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096))
-	for _, x := range cpuTargets() {
-		d := x.Definition
-		hasRows := false
-		for i := range d.Operands {
-			use, why := d.BatchUse(i)
-			hasRows = hasRows || d.Operands[i].IsOut && use != def.WholeBatch
-			if (use == def.OwnRow) != (why == "") && d.Operands[i].IsOut {
-				t.Errorf("%s: %s is %s because it %q", d.Name, d.Operands[i].Name, use, why)
-			}
-		}
-		name := "batch-" + d.BatchAxis()
-		if has := slices.Contains(verify.ChecksOf(x)[evidence.Relations], name); has != hasRows {
-			t.Errorf("%s has check %s: %v, want %v", d.Name, name, has, hasRows)
-		}
-		if !hasRows || d.HasAxes() {
-			continue
-		}
-		var sizes []int
-		for _, c := range verify.CasesOf(x, verify.Quick) {
-			for _, s := range c.Sizes {
-				if c.Check == name && s.Letter == d.BatchAxis() {
-					sizes = append(sizes, s.N)
-				}
-			}
-		}
-		for _, n := range want {
-			if !slices.Contains(sizes, n) {
-				t.Errorf("%s %s: no batch of %d rows, only of %v", x.ID(), x.DType, n, sizes)
-			}
-		}
-	}
-}
-
 // batchMutant computes the definition, except that the last bit of a row's last output is wrong if
 // happens returns true.
 func batchMutant(operand int, happens func(l *engine.Launch, row int) bool) *engine.Lowering {

@@ -1,16 +1,13 @@
 package verify
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"tokitai/engine"
 	"tokitai/evidence"
-	"tokitai/internal/gen"
 )
 
 // There are two budgets. Under both, a verification runs the cases of level smoke first, in their
@@ -67,102 +64,6 @@ func (o *Options) limited(ctx context.Context, w *waiting) (context.Context, con
 	return withBudget(ctx, o.Budget, w.time)
 }
 
-// schedule holds the cases of a verification in the order in which they run.
-type schedule struct {
-	cases   []*Case
-	smoke   int // if there is a budget, the number of cases of level smoke, which come first
-	leftOut int // cases of the level that are beyond the budget of work
-}
-
-// schedule lists the cases of a verification.
-func (t *Target) schedule(o *Options) schedule {
-	list := t.cases(o)
-	if o.Budget <= 0 && o.WorkBudget <= 0 {
-		return schedule{cases: list}
-	}
-	least := *o
-	least.Level, least.Shapes = Smoke, nil
-	first := t.cases(&least)
-	at := make(map[string]int, len(first))
-	for i, c := range first {
-		at[c.name(t)] = i
-	}
-	type drawn struct {
-		c   *Case
-		key uint64
-	}
-	var rest []drawn
-	for _, c := range list {
-		name := c.name(t)
-		if i, ok := at[name]; ok {
-			first[i] = c // with what the level asks of it
-			continue
-		}
-		rest = append(rest, drawn{c, gen.New(fmt.Sprintf("budget %d %s", o.Seed, name)).Next()})
-	}
-	slices.SortStableFunc(rest, func(a, b drawn) int { return cmp.Compare(a.key, b.key) })
-	slices.SortStableFunc(first, func(a, b *Case) int { return cmp.Compare(newProcesses(a), newProcesses(b)) })
-	s := schedule{cases: first, smoke: len(first)}
-	for _, d := range rest {
-		s.cases = append(s.cases, d.c)
-	}
-	if o.WorkBudget > 0 {
-		s.cut(t, o)
-	}
-	return s
-}
-
-// cut leaves out the cases beyond the budget of work: those after the one that reaches it. What
-// comes next in the drawn order is never passed over for a smaller case, so that large cases
-// have the same chance as small ones.
-func (s *schedule) cut(t *Target, o *Options) {
-	work := 0.0
-	for i, c := range s.cases {
-		if i >= s.smoke && work >= o.WorkBudget {
-			s.leftOut, s.cases = len(s.cases)-i, s.cases[:i]
-			return
-		}
-		work += t.workOf(c, o)
-	}
-}
-
-// WorkBudgets divides an amount of work among verifications, given the work of each: every one gets
-// the same amount, but for those that need less, whose rest the others share. 0 means no limit.
-func WorkBudgets(total float64, works []float64) []float64 {
-	shares := make([]float64, len(works))
-	order := make([]int, len(works))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(works[a], works[b]) })
-	for n, i := range order {
-		if share := total / float64(len(order)-n); works[i] > share {
-			shares[i] = share
-			total -= share
-			continue
-		}
-		total -= works[i]
-	}
-	return shares
-}
-
-// newProcesses returns how many processes a case starts.
-func newProcesses(c *Case) int {
-	if c.Check == freshCheck {
-		return 1
-	}
-	return 0
-}
-
-// endurance returns how often a kernel is rerun on a tiny case. It is smaller under a budget, where
-// this case must be done.
-func (o *Options) endurance() int {
-	if o.Budget > 0 {
-		return plans[Smoke].endurance
-	}
-	return plans[o.Level].endurance
-}
-
 // unchecked counts the cases that a budget left out. It returns nil if there are none.
 func (s *verification) unchecked() *evidence.Unchecked {
 	u := &evidence.Unchecked{Cases: s.leftOutOfWork, BudgetSeconds: s.o.Budget.Seconds()}
@@ -203,4 +104,15 @@ func budgetText(d time.Duration) string {
 		return ""
 	}
 	return " --budget " + d.String()
+}
+
+// Work is the number of cases of a verification, and an estimate of the time that they take
+// together, in a unit of its own.
+func (t *Target) Work(o Options) (cases int, work float64) {
+	r := o.request(t)
+	list := t.Cases().Schedule(r).Cases
+	for _, c := range list {
+		work += t.Cases().WorkOf(c, r)
+	}
+	return len(list), work
 }

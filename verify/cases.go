@@ -1,783 +1,92 @@
 package verify
 
-import (
-	"slices"
-	"strings"
+import "tokitai/verify/cases"
 
-	"tokitai/def"
-	"tokitai/evidence"
-	"tokitai/internal/gen"
-	"tokitai/num"
-)
-
-// plan holds how many cases of each kind a level has, and how large they are.
-type plan struct {
-	small    int   // every size up to this
-	edges    int   // boundaries (powers of two and their neighbours) up to this, of the last axis
-	others   int   // and of the others
-	outputs  int64 // of one boundary case, at most
-	shapes   int   // of the list below, for each pattern
-	random   int   // cases of random shape, pattern and layout, whatever the seed
-	drawn    int   // cases of shape, pattern and layout that the seed draws
-	area     int64 // outputs of one of these, at most
-	accuracy int64 // outputs of a kind of data, at least
-	alone    int   // values that are no number, each alone in a long sum
-	checks   int   // shapes on which each relation and invariance is tried
-	params   int   // variations of the parameters
-	pairs    bool  // axes that are long together
-	macs     int64 // multiply-adds of one contraction, at most
-	factors  int64 // of a product of a model's shape, at most
-	large    int64 // outputs of one large case
-	every    bool  // every pattern of the first input's format, if it has 16 bits
-	all      bool  // every pattern of 32 bits, every pair of 16
-
-	endurance int   // times that a kernel runs again on a tiny case
-	reruns    int   // times that a call is made again, with Options.Invariance
-	popular   int   // shapes of models that are long in all axes; 0: one of the smallest from level quick on
-	far       []int // how far apart the rows of some cases lie: the exponents of numbers of elements
-}
-
-var plans = [...]plan{
-	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 8, area: 128, accuracy: 0, alone: 4, checks: 1, macs: 1 << 17, factors: 1 << 13, params: 4, endurance: 40, reruns: 20},
-	Quick:      {small: 40, edges: 33_000, others: 8193, outputs: 50_000, shapes: 3, random: 25, drawn: 100, area: 1 << 12, accuracy: 1 << 16, alone: 24, checks: 2, macs: 1 << 21, factors: 1 << 17, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24, 31}},
-	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, alone: 100, checks: 4, macs: 1 << 26, factors: 1 << 23, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, reruns: 1000, popular: 6, far: []int{24, 31, 32}},
-	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, alone: 1000, checks: 8, macs: 1 << 30, factors: 1 << 27, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, reruns: 10_000, popular: 60, far: []int{24, 31, 32}},
-}
-
-// cases lists the cases of a verification.
-func (t *Target) cases(o *Options) []*Case {
-	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], only: o.Restrict, seen: map[string]bool{}}
-	if d := t.Definition; o.Level == Quick && d.Multiplies() && (d.HasAxes() || d.Accumulates()) {
-		// The arithmetic of a single matrix is verified by the product without axes and old values.
-		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 40, 1
-		l.p.area, l.p.factors = 1<<10, 1<<16
-		if d.HasAxes() && d.Accumulates() { // and products with one of these verify the rest
-			l.p.random, l.p.drawn = 20, 50
-		}
-	}
-	l.patterns()
-	l.sizes()
-	l.pairs()
-	l.specials()
-	l.contenders()
-	l.regions()
-	l.inPlace()
-	l.formats()
-	l.params()
-	l.random()
-	l.drawn()
-	l.long()
-	l.counters()
-	l.accums()
-	l.popular()
-	l.farApart()
-	l.slices()
-	l.own()
-	l.checks()
-	l.batch()
-	l.accuracy()
-	l.wrapping()
-	l.large()
-	l.counting()
-	if o.Invariance || o.OnlyInvariance {
-		l.invariance(o)
-	}
-	if o.OnlyInvariance {
-		return slices.DeleteFunc(l.list, func(c *Case) bool { return c.Check == "" || !isInvariance(l.t.checkNamed(c.Check)) })
-	}
-	return l.list
-}
-
-type lister struct {
-	t      *Target
-	p      plan
-	seed   uint64
-	shapes []Shape // of the user
-	only   Restrictions
-	usual  []num.DType
-	list   []*Case
-	seen   map[string]bool
-	turn   int // of patterns
-}
-
-func (l *lister) add(c *Case) {
-	if c.Formats == nil {
-		c.Formats = l.usual
-	}
-	l.coarsen(c)
-	l.addAsIs(c)
-}
-
-// addAsIs adds a case whose sizes need not be multiples of the lowering's grain.
-func (l *lister) addAsIs(c *Case) {
-	if len(l.only) > 0 && !l.only.fit(c) {
-		return
-	}
-	if name := c.name(l.t); !l.seen[name] {
-		l.seen[name] = true
-		l.list = append(l.list, c)
-	}
-}
-
-// coarsen rounds the sizes of matrices, gaps and offsets of a case up to multiples of the
-// lowering's grain.
-func (l *lister) coarsen(c *Case) {
-	grain := max(l.t.Lowering.Grain, 1)
-	if grain == 1 {
-		return
-	}
-	up := func(n int) int { return (n + grain - 1) / grain * grain }
-	matrix := l.matrix()
-	for i := range c.Sizes {
-		if s := &c.Sizes[i]; slices.Contains(matrix, s.Letter) {
-			s.N = up(s.N)
-		}
-	}
-	c.Gap, c.Offset = c.Gap*grain, c.Offset*grain
-}
-
-// matrix returns the letters of rows and columns, and between them that of a product's length or of a
-// table's rows.
-func (l *lister) matrix() []string {
-	var letters []string
-	for _, a := range l.t.Definition.MatrixAxes() {
-		letters = append(letters, a.Letter)
-	}
-	return letters
-}
-
-// shape makes a case's sizes: rows and columns; of a product, rows, length and columns;
-// of a table, queries, rows and columns.
-func (l *lister) shape(n ...int) []Size {
-	letters := l.matrix()
-	var sizes []Size
-	for i, letter := range l.t.Definition.Sizes() {
-		s := Size{Letter: letter, N: 1 + (n[0]+n[1]+i)%3} // of a batch axis, or the number of groups
-		if k := slices.Index(letters, letter); k >= 0 && k < len(n) {
-			s.N = n[k]
-		}
-		sizes = append(sizes, s)
-	}
-	return sizes
-}
-
-// lines returns sizes with a number of lines of n elements each: rows, or those of a product's left
-// operand.
-func (l *lister) lines(count, n int) []Size {
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		return l.shape(count, n, 3)
-	case def.FromIndex, def.ToIndex:
-		return l.shape(count, 7, n)
-	}
-	return l.shape(count, n, 3)
-}
-
-// usualShapes returns small shapes that have tails of chunks, lanes, panels and several rows.
-func (l *lister) usualShapes() [][]int {
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		return [][]int{{5, 37, 7}, {66, 9, 131}, {3, 300, 5}, {17, 64, 33}, {2, 1029, 3}, {65, 17, 130}, {1, 4100, 2}, {31, 257, 29}}
-	case def.FromIndex, def.ToIndex:
-		return [][]int{{70, 9, 13}, {300, 3, 7}, {9, 70, 515}, {1000, 33, 5}, {33, 1000, 3}, {2050, 2, 9}, {5, 5, 4099}, {130, 31, 64}}
-	}
-	return [][]int{{5, 33}, {3, 261}, {2, 1030}, {40, 9}, {1, 2500}, {7, 515}, {521, 3}, {2, 8200}}
-}
-
-// nextPattern returns the patterns that are worth another shape, one after another in turn.
-func (l *lister) nextPattern() string {
-	all := l.t.patterns()
-	for {
-		p := all[l.turn%len(all)]
-		if l.turn++; p.counts == 0 {
-			return p.name
-		}
-	}
-}
-
-// patterns tries every pattern in a few shapes.
-func (l *lister) patterns() {
-	shapes := l.usualShapes()
-	for _, p := range l.t.patterns() {
-		if p.counts > 0 {
-			continue
-		}
-		for _, n := range shapes[:min(l.p.shapes, len(shapes))] {
-			l.add(&Case{Pattern: p.name, Sizes: l.shape(n...)})
-		}
-		if c := (&Case{Pattern: p.name, Sizes: l.shape(l.longShape()...)}); p.isGrid && l.isWithin(c) {
-			l.add(c) // a sum that is long enough to show the fault
-		}
-	}
-}
-
-// longShape has sums over about a thousand terms.
-func (l *lister) longShape() []int {
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		return []int{2, 1029, 3}
-	case def.FromIndex, def.ToIndex:
-		return []int{1000, 3, 5}
-	}
-	return []int{2, 1030}
-}
-
-// edges are sizes at which loops, lanes, chunks and tiles end.
-func edges(most int) []int {
-	list := []int{45, 61, 97, 100, 251, 1000, 1600, 3000, 5000, 10007, 40009, 50257}
-	for p := 32; p <= 1<<24; p *= 2 {
-		list = append(list, p-1, p, p+1)
-		if p <= 1<<13 && most > 3000 { // widths of models: three, five and seven of a power of two
-			list = append(list, 3*p/2, 3*p/2+1, 5*p/4, 7*p/4, 7*p/4+1)
-		}
-	}
-	slices.Sort(list)
-	list = slices.Compact(list)
-	return slices.DeleteFunc(list, func(n int) bool { return n > most })
-}
-
-// sizes tries every small size of every axis, and every boundary.
-func (l *lister) sizes() {
-	letters := l.t.Definition.Sizes()
-	for axis := range letters {
-		lengths := make([]int, 0, l.p.small)
-		for n := 1; n <= l.p.small; n++ {
-			lengths = append(lengths, n)
-		}
-		most := l.p.others
-		if axis == len(letters)-1 {
-			most = l.p.edges
-		}
-		for _, n := range edges(most) {
-			if n > l.p.small {
-				lengths = append(lengths, n)
-			}
-		}
-		for turn, n := range slices.Concat(lengths, lengths[:l.p.small]) {
-			others := [...]int{1, 3, 2}[turn%3]
-			if turn >= len(lengths) { // the small ones again, with other rows
-				others = [...]int{2, 1, 5}[n%3]
-			}
-			if int64(3*n) > l.p.outputs {
-				others = 1
-			}
-			c := &Case{Pattern: l.nextPattern()}
-			for i, letter := range letters {
-				s := Size{Letter: letter, N: others}
-				if i == axis {
-					s.N = n
+// Cases returns what makes the target's cases.
+func (t *Target) Cases() *cases.Target {
+	return t.caseTarget.get(func() *cases.Target {
+		promised := t.Lowering.Promise
+		return cases.New(cases.Facts{
+			Operation: t.Operation, Definition: t.Definition, DType: t.DType, Formats: t.formats(),
+			Grain: t.Lowering.Grain, IsBits: promised.IsBits(), Flushes: promised.Declares.Flushes(), Fixed: t.fixed,
+			Checks: func() []cases.Check {
+				var list []cases.Check
+				for _, k := range t.allChecks() {
+					list = append(list, k.Check)
 				}
-				c.Sizes = append(c.Sizes, s)
-			}
-			for i := range c.Sizes {
-				if i != axis && !l.isWithin(c) {
-					c.Sizes[i].N = 1
-				}
-			}
-			if l.isWithin(c) {
-				l.add(c)
-			}
-		}
-	}
-}
-
-// pairs tries axes that are both long: for loops over both, and for stages that are only needed
-// for many rows of many columns.
-func (l *lister) pairs() {
-	var shapes [][]int
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		shapes = [][]int{{16, 16, 16}, {24, 24, 24}, {32, 32, 32}, {64, 64, 64}, {136, 80, 140}, {130, 130, 130}, {12, 2100, 5}, {5, 2100, 12}, {9, 40, 1100}, {1100, 40, 9}, {4100, 5, 6}, {6, 5, 4100}, {40, 1030, 20}, {6, 4200, 5}}
-	case def.FromIndex:
-		shapes = [][]int{{300, 70_000, 3}, {4100, 300, 9}, {70, 9000, 17}, {1100, 1100, 40}}
-	case def.ToIndex:
-		shapes = [][]int{{4200, 1, 5}, {20_001, 1, 1}, {50, 9000, 3}, {300, 40_000, 2}, {1100, 300, 40}, {9000, 3, 4}}
-	default:
-		shapes = [][]int{{32, 32}, {260, 257}, {1030, 70}, {1100, 40}, {5, 8200}, {7, 4200}, {5, 5120}, {4, 16_400}, {1, 131_073}, {65_537, 2}}
-	}
-	if !l.p.pairs {
-		return
-	}
-	if name := "barely-above-a-tie"; l.t.pattern(name) != nil {
-		l.add(&Case{Pattern: name, Sizes: l.shape(8200, 1, 1)})
-		for _, f := range l.t.formats()[1:] {
-			l.add(&Case{Pattern: name, Sizes: l.shape(8200, 1, 1), Formats: f})
-		}
-	}
-	for _, p := range l.t.patterns() {
-		if strings.HasPrefix(p.name, "identity-") || p.name == "graded" { // in square matrices
-			l.add(&Case{Pattern: p.name, Sizes: l.shape(24, 24, 24)})
-		}
-	}
-	for i, n := range shapes {
-		l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(n...)})
-		if i%2 == 0 {
-			l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...)})
-		}
-	}
-	if name := "sums-of-every-size"; l.t.pattern(name) != nil { // every logarithm, as far as the level allows
-		l.add(&Case{Pattern: name, Sizes: l.shape(100, 2100)})
-	}
-	if l.t.Definition.Access() == def.AlongRows && l.t.Definition.Divisible() == "" { // sums over all: outputs are few
-		l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(600, 1030)})
-	}
-}
-
-// specials puts extreme values at the ends of rows of every length, and every pair of
-// them into every pair of inputs.
-func (l *lister) specials() {
-	d := l.t.Definition
-	inputs := len(realInputs(d))
-	if inputs == 0 {
-		return
-	}
-	rows := 4 * len(extremes) * inputs
-	widths := []int{9}
-	if l.p.pairs {
-		widths = nil
-		for n := 1; n <= l.p.small; n++ {
-			widths = append(widths, n)
-		}
-		widths = append(widths, 65, 129, 257, 520)
-	}
-	for _, n := range widths {
-		if n > 16 || !l.p.pairs {
-			rows = 4 * len(extremes) // the first input's alone
-		}
-		c := &Case{Pattern: "special-ends", Sizes: l.lines(rows, n)}
-		if l.p.pairs || l.isWithin(c) {
-			l.add(c)
-		}
-	}
-	if l.p.pairs && d.Access() == def.AlongRows { // the largest of f16 in the last column
-		c := &Case{Pattern: "special-ends", Sizes: l.shape(1, l.beyond16(l.drawing("special-ends")))}
-		for i := range c.Sizes {
-			if c.Sizes[i].Letter == "R" {
-				c.Sizes[i].From = 4*slices.Index(extremes, 65504) + 1
-			}
-		}
-		l.add(c)
-	}
-	l.specialsAlone()
-	count := len(extremes) * len(extremes) * max(1, inputs*(inputs-1)/2)
-	if d.Access() == def.AlongRows && (l.p.pairs || count <= 1000) {
-		l.add(&Case{Pattern: "special-pairs", Sizes: l.shape(count, 1)})
-		if !d.IsFlat() {
-			l.add(&Case{Pattern: "special-pairs", Sizes: l.shape(count/2, 2)})
-		}
-	}
-}
-
-// specialsAlone has one value that is no number in a long sum: over rows, over all elements, of a
-// product, or of a table. Rows have theirs from special-ends.
-func (l *lister) specialsAlone() {
-	d := l.t.Definition
-	if d.Copies() || d.Access() == def.AlongRows && d.Divisible() != "" {
-		return
-	}
-	g := l.drawing(specialAloneName)
-	for i := range l.p.alone {
-		n := 600<<g.Below(3) + g.Below(600)
-		n += (i - n%len(alone) + len(alone)*len(alone)) % len(alone) // so that all of them occur
-		few := 1 + g.Below(3)
-		sizes := l.shape(few, n, 4-few)
-		if !d.Multiplies() && g.Below(2) == 0 || d.Access() == def.ToIndex {
-			sizes = l.shape(n, few, 4-few)
-		}
-		l.add(&Case{Pattern: specialAloneName, Sizes: sizes})
-	}
-}
-
-// contenders has every contention of columns at every kind of place, in rows of every
-// small length and around boundaries.
-func (l *lister) contenders() {
-	if l.t.pattern("contenders") == nil {
-		return
-	}
-	rows := 7 * len(contention)
-	widths := []int{9}
-	if l.p.pairs {
-		widths = []int{65, 129, 257, 520, 1030, 2500}
-		for n := 1; n <= l.p.small; n++ {
-			widths = append(widths, n)
-		}
-	}
-	for _, n := range widths {
-		l.add(&Case{Pattern: "contenders", Sizes: l.shape(rows, n)})
-	}
-	if l.p.pairs {
-		for _, n := range []int{8200, 66_000} { // at the ends of the row, and at boundaries in it
-			for kind := range 2 {
-				c := &Case{Pattern: "contenders", Sizes: l.shape(len(contention), n)}
-				c.Sizes[slices.IndexFunc(c.Sizes, func(s Size) bool { return s.Letter == "R" })].From = kind * len(contention)
-				l.add(c)
-			}
-		}
-	}
-}
-
-// params varies the parameters.
-func (l *lister) params() {
-	d := l.t.Definition
-	if len(d.Params) == 0 {
-		return
-	}
-	usual := l.t.patterns()[0].name
-	for n := 1; n <= l.p.params; n++ {
-		name := usual
-		if n%2 == 0 {
-			name = l.nextPattern()
-		}
-		l.add(&Case{Pattern: name, Sizes: l.shape(9, 1+7*n%40, 5), Params: n})
-		if n%3 == 2 && l.t.pattern("special") != nil { // a parameter of 0 against values that are no numbers
-			l.add(&Case{Pattern: "special", Sizes: l.shape(5, 33, 5), Params: n})
-		}
-	}
-}
-
-// inPlace puts each output into the place of each input that allows it.
-func (l *lister) inPlace() {
-	d := l.t.Definition
-	for i := range d.Operands {
-		for _, partner := range d.InPlacePartners(&d.Operands[i]) {
-			if l.usual[i] != l.usual[d.Operand(partner)] {
-				continue
-			}
-			where := d.Operands[i].Name + "=" + partner
-			for k, n := range l.usualShapes()[:3] {
-				l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...), Gap: 3 * k, Offset: k, InPlace: where})
-			}
-			usual := l.t.patterns()[0].name
-			for n := 1; n <= l.p.small; n++ {
-				l.add(&Case{Pattern: usual, Sizes: l.shape(2, n), InPlace: where})
-			}
-			for _, n := range [][]int{{2, 23}, {2, 39}, {9, 70}, {13, 300}, {3, 5000}} {
-				if c := (&Case{Pattern: usual, Sizes: l.shape(n...), InPlace: where}); l.isWithin(c) {
-					l.add(c)
-				}
-			}
-		}
-	}
-}
-
-// formats tries the other choices of formats.
-func (l *lister) formats() {
-	for uneven := 1; uneven <= 2; uneven++ { // some operands with gaps, the others without
-		for _, n := range l.usualShapes()[:2] {
-			l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(n...), Gap: 5, Offset: 3, Uneven: uneven})
-		}
-	}
-	for _, f := range l.t.formats()[1:] {
-		for k, n := range l.usualShapes()[:3] {
-			if name := []string{"normal", "special", "rarely-special"}[k]; l.t.pattern(name) != nil {
-				l.add(&Case{Pattern: name, Sizes: l.shape(n...), Formats: f})
-			}
-			l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...), Formats: f, Gap: k})
-		}
-		if l.t.Definition.Multiplies() {
-			for _, p := range l.t.patterns() { // rounding to 16 bits hides most of what a sum does
-				if p.counts > 0 {
-					continue
-				}
-				l.add(&Case{Pattern: p.name, Sizes: l.shape(l.usualShapes()[0]...), Formats: f})
-				if l.p.pairs && !l.t.Definition.HasAxes() {
-					l.add(&Case{Pattern: p.name, Sizes: l.shape(3, 300, 5), Formats: f})
-				}
-			}
-		}
-	}
-}
-
-// random tries random shapes, patterns, formats and layouts.
-func (l *lister) random() {
-	d := l.t.Definition
-	g := gen.New(d.Name + "/" + l.t.DType.String())
-	for range l.p.random {
-		c := &Case{Pattern: l.nextPattern(), Formats: l.t.formats()[g.Below(len(l.t.formats()))]}
-		for _, letter := range d.Sizes() {
-			most := [...]int{9, 33, 70, 150, 9, 20, 600, 2000}[g.Below(8)]
-			if l.p.outputs < 4000 {
-				most = min(most, 33)
-			}
-			c.Sizes = append(c.Sizes, Size{Letter: letter, N: 1 + g.Below(most)})
-		}
-		if g.Below(2) == 0 {
-			c.Gap = g.Below(20)
-		}
-		if g.Below(2) == 0 {
-			c.Offset = g.Below(16)
-		}
-		if c.Gap+c.Offset > 0 {
-			c.Uneven = g.Below(3)
-		}
-		if l.isWithin(c) {
-			l.add(c)
-		}
-	}
-}
-
-// isWithin reports whether a case is small enough for the level.
-func (l *lister) isWithin(c *Case) bool {
-	d := l.t.Definition
-	return c.outputs(d) <= l.p.outputs && (!d.Multiplies() || work(c) <= l.p.macs)
-}
-
-func work(c *Case) int64 {
-	n := int64(1)
-	for _, s := range c.Sizes {
-		n *= int64(s.N)
-	}
-	return n
-}
-
-// checks tries every relation and invariance on a few shapes. Relations want values
-// whose results are ordinary numbers: the first pattern is the operation's usual one.
-func (l *lister) checks() {
-	shapes := l.usualShapes()
-	usual := l.t.patterns()[0].name
-	for _, k := range l.t.checks() {
-		if strings.HasPrefix(k.name, "batch-") {
-			continue // see batch
-		}
-		if k.name == "endure" {
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(2, 3, 2)})
-			continue
-		}
-		if k.name == freshCheck {
-			for i := range l.p.checks {
-				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(shapes[i%len(shapes)]...)})
-			}
-			continue
-		}
-		if k.sizes != nil {
-			for _, n := range []int{5, 33, 66, 17, 130}[:1+min(l.p.checks, 4)] {
-				l.add(&Case{Check: k.name, Pattern: usual, Sizes: k.sizes(n)})
-			}
-			continue
-		}
-		if l.p.pairs && slices.Contains([]string{"concurrent", "repeat", "late-change", "scratch", "cancel"}, k.name) {
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.longShape()...)})
-		}
-		if k.name == "concurrent" {
-			if l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.busyShape()...)}); !l.p.pairs {
-				continue
-			}
-		}
-		if k.name == "late-change" { // more elements than a key of samples has
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.sampledShape()...)})
-		}
-		for i := range l.p.checks {
-			n := shapes[i%len(shapes)]
-			if isOften := k.name == "late-change" || k.name == "scratch" || k.name == "cancel"; isOften && l.p.checks == 1 {
-				n = []int{3, 9, 5} // level smoke is small, and these run dozens of times
-			}
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: withMatrices(l.t.Definition, k.name, l.shape(n...))})
-		}
-		if l.t.Definition.Access() == def.AlongRows && k.tier == evidence.Invariance && (l.p.checks > 1 || k.name == "workers") {
-			rows, cols := 16, 9 // enough for several workers
-			if l.p.checks > 1 {
-				rows, cols = 40, 67
-			}
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(rows, cols)})
-		}
-		for _, f := range l.t.formats()[1:] {
-			if l.t.Definition.Multiplies() && k.tier == evidence.Invariance {
-				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(3, 300, 5), Formats: f}) // rounding to 16 bits would hide another order
-			}
-			if l.p.checks > 1 {
-				l.add(&Case{Check: k.name, Pattern: usual, Sizes: withMatrices(l.t.Definition, k.name, l.shape(shapes[0]...)), Formats: f})
-			}
-		}
-	}
-}
-
-// accuracy compares the operation's kinds of data with the truth, in their own sizes
-// and, if the level allows, in more rows.
-func (l *lister) accuracy() {
-	for _, data := range l.t.data() {
-		c := &Case{Pattern: slug(data.Name), isAccuracy: true, isStatistics: true}
-		for _, letter := range l.t.Definition.Sizes() {
-			c.Sizes = append(c.Sizes, Size{Letter: letter, N: data.Sizes[letter]})
-		}
-		grow := l.t.Definition.Divisible()
-		for l.p.accuracy == 0 && c.outputs(l.t.Definition) > l.p.outputs && shorten(c, grow) {
-		}
-		for !l.t.Definition.Multiplies() && grow != "" && c.outputs(l.t.Definition) < l.p.accuracy {
-			for i := range c.Sizes {
-				if c.Sizes[i].Letter == grow {
-					c.Sizes[i].N *= 2
-				}
-			}
-		}
-		l.add(c)
-		if l.t.Definition.Multiplies() { // with the accumulator in sight
-			for _, f := range l.t.formats()[1:] {
-				wide := c.clone()
-				wide.Formats, wide.isAccuracy = f, false
-				l.add(wide)
-			}
-		}
-	}
-}
-
-// shorten halves an axis, or any other where that one has length 1.
-func shorten(c *Case, letter string) bool {
-	for _, want := range []bool{true, false} {
-		for i := range c.Sizes {
-			if s := &c.Sizes[i]; (s.Letter == letter) == want && s.N > 1 {
-				s.N = (s.N + 1) / 2
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// wrapping has sums that do not fit into an int32: of more than 2^17 products of i8.
-func (l *lister) wrapping() {
-	if !l.t.Definition.Ring().IsExact() {
-		return
-	}
-	for _, p := range l.t.patterns() {
-		if p.isLong {
-			l.add(&Case{Pattern: p.name, Sizes: l.shape(2, 1<<17+5, 3)})
-		}
-	}
-}
-
-// large adds one case of many outputs, which is judged tile by tile.
-func (l *lister) large() {
-	if l.p.large == 0 {
-		return
-	}
-	usual := l.t.patterns()[0].name
-	n := int(l.p.large)
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		side := 1
-		for int64(8*side*side*side) <= l.p.macs*4 {
-			side *= 2
-		}
-		l.add(&Case{Pattern: usual, Sizes: l.shape(side+1, side+3, side-1)})
-		if name := "graded"; l.t.pattern(name) != nil && !l.t.Definition.HasAxes() { // halves of halves, where an algorithm of fewer products begins
-			l.add(&Case{Pattern: name, Sizes: l.shape(side, side, side)})
-		}
-		if many := n/4099 + 1; l.p.large >= 1<<24 && !l.t.Definition.HasAxes() { // of few products each
-			l.add(&Case{Pattern: usual, Sizes: l.shape(many, 2, 4099)})
-		}
-	case def.FromIndex:
-		l.add(&Case{Pattern: usual, Sizes: l.shape(n/256, 5003, 256)})
-	case def.ToIndex:
-		l.add(&Case{Pattern: usual, Sizes: l.shape(4*n/256, n/256, 256)})
-		for _, p := range l.t.patterns() {
-			if most := 1<<23 + 70; n > most && (p.name == usual || p.isLong) { // more terms than one machine word adds exactly
-				l.add(&Case{Pattern: p.name, Sizes: l.shape(most, 1, 2)})
-			}
-		}
-	default:
-		l.add(&Case{Pattern: usual, Sizes: l.shape(n/1024, 1024)})
-		l.add(&Case{Pattern: usual, Sizes: l.shape(n/4099+1, 4099), Gap: 5})
-	}
-}
-
-// counting runs through all bit patterns of the first input: 2^16 of them in one case, 2^32
-// in 256 cases. The count continues from row to row.
-func (l *lister) counting() {
-	d := l.t.Definition
-	if d.Access() != def.AlongRows {
-		return
-	}
-	inputs := 0
-	for i := range d.Operands {
-		if d.Operands[i].IsIn {
-			inputs++
-		}
-	}
-	bits := 8 * l.usual[0].Size()
-	if l.p.every && bits == 16 {
-		cols := 4096
-		if !d.IsFlat() {
-			cols = 16 // few, so that a NaN spoils few results
-		}
-		l.add(&Case{Pattern: "every", Sizes: l.shape(1<<16/cols, cols), isAccuracy: d.IsFlat()})
-	}
-	if !l.p.all || inputs > 2 || !d.IsFlat() {
-		return
-	}
-	name := "every"
-	if bits == 16 && inputs == 2 {
-		name = "every-pair"
-	}
-	if name == "every-pair" || bits == 32 {
-		const cols, pieces = 4096, 256
-		rows := 1 << 32 / cols / pieces
-		for i := range pieces {
-			c := &Case{Pattern: name, Sizes: l.shape(rows, cols)}
-			for k := range c.Sizes {
-				if c.Sizes[k].Letter == "R" {
-					c.Sizes[k].From = i * rows
-				}
-			}
-			l.add(c)
-		}
-	}
-}
-
-// Work is the number of cases of a verification, and an estimate of the time that they take
-// together, in a unit of its own.
-func (t *Target) Work(o Options) (cases int, work float64) {
-	list := t.schedule(&o).cases
-	for _, c := range list {
-		work += t.workOf(c, &o)
-	}
-	return len(list), work
-}
-
-// workOf estimates the time that a case takes, in units of about the time it takes to judge
-// one output. Reports of progress depend on it, and which cases fit into a budget of work.
-func (t *Target) workOf(c *Case, o *Options) float64 {
-	const launch, truth, multiplyAdds = 300, 8, 12
-	d := t.Definition
-	once := float64(c.outputs(d))
-	if d.Multiplies() {
-		once += float64(work(c)) / multiplyAdds
-	}
-	judged := once
-	if c.isAccuracy || !t.Lowering.Promise.IsBits() {
-		judged *= truth
-	}
-	launches := 1.0
-	switch c.Check {
-	case "":
-	case "endure":
-		launches += float64(o.endurance())
-	case "repeat":
-		launches += repeats
-	case "concurrent", "scratch":
-		launches += 36
-	case "rerun":
-		launches += 1.5 * float64(plans[o.Level].reruns)
-	case "late-change":
-		launches += 6 * float64(len(d.Operands))
-		judged *= 3 * float64(len(d.Operands))
-	case "cancel":
-		launches += 20
-	default:
-		launches += 4
-	}
-	return judged + launches*(launch+once/4)
-}
-
-// caseNames returns the names of the quick cases under seed 0, for messages about unknown names.
-func (t *Target) caseNames() []string {
-	return t.nameList.get(func() []string {
-		var names []string
-		for _, c := range t.cases(&Options{Level: Quick}) {
-			names = append(names, c.name(t))
-		}
-		return names
+				return list
+			},
+			Values: func(key string, n int, build func() []float32) []float32 { return t.shared.valuesOf(key, n, build) },
+		})
 	})
 }
 
-// exampleCase returns a valid name of a case, for messages.
-func (t *Target) exampleCase() string { return t.caseNames()[0] }
+// adjust changes which cases are asked for; tests replace it.
+var adjust = func(*cases.Request) {}
+
+// request says which cases the options ask for.
+func (o *Options) request(t *Target) *cases.Request {
+	r := &cases.Request{
+		Level: o.Level, Seed: o.Seed, Shapes: o.Shapes, Restrict: o.Restrict,
+		Invariance: o.Invariance, OnlyInvariance: o.OnlyInvariance, HasVariants: len(t.Variants) > 0,
+		IsTimed: o.Budget > 0, WorkBudget: o.WorkBudget,
+	}
+	adjust(r)
+	return r
+}
+
+// CheckCase returns an *UnknownError if the target has no case of that name.
+func (t *Target) CheckCase(name string) error {
+	_, err := t.Cases().Parse(name)
+	return err
+}
+
+// CheckShape returns an error unless a shape gives every letter of the target's definition
+// a length of at least 1, and no other letter.
+func (t *Target) CheckShape(s Shape) error { return s.Check(t.Definition) }
+
+// CheckRestrictions returns an error for conditions on sizes that the definition does not have, or
+// that no size satisfies.
+func (t *Target) CheckRestrictions(list Restrictions) error {
+	return list.Check(t.Definition)
+}
+
+// The names that callers use of package cases.
+type (
+	// Level says how much is checked.
+	Level = cases.Level
+
+	// Shape is a length for each letter of a definition.
+	Shape = cases.Shape
+
+	// Restriction is a condition on one size that a kernel's author declares, such as C % 16 == 0.
+	Restriction = cases.Restriction
+
+	// Restrictions are conditions that hold together. A kernel that is declared for some shapes alone is
+	// run on these.
+	Restrictions = cases.Restrictions
+
+	// UnknownError reports an unknown name.
+	UnknownError = cases.UnknownError
+)
+
+// The levels, as package cases describes them.
+const (
+	Smoke      = cases.Smoke
+	Quick      = cases.Quick
+	Full       = cases.Full
+	Exhaustive = cases.Exhaustive
+)
+
+// ParseLevel returns the level with the given name.
+func ParseLevel(s string) (Level, error) { return cases.ParseLevel(s) }
+
+// ParseShape parses a shape such as R=5,C=4096.
+func ParseShape(text string) (Shape, error) { return cases.ParseShape(text) }
+
+// ParseRestrictions parses conditions such as "C % 16 == 0 and R <= 64"; a comma means and.
+func ParseRestrictions(text string) (Restrictions, error) { return cases.ParseRestrictions(text) }
+
+// WorkBudgets divides an amount of work among verifications, given the work of each: every one gets
+// the same amount, but for those that need less, whose rest the others share. 0 means no limit.
+func WorkBudgets(total float64, works []float64) []float64 { return cases.WorkBudgets(total, works) }

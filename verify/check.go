@@ -14,23 +14,21 @@ import (
 	"tokitai/op"
 	"tokitai/promise"
 	"tokitai/trial"
+	"tokitai/verify/cases"
 )
 
 // check is a property that takes more than one run of the kernel: a relation between the
 // results of different inputs, or an invariance of the result. The first run is judged like
 // any other case; further runs are compared with it, bit for bit.
 type check struct {
-	name string
-	tier evidence.TierName // relations or invariance
-	run  func(x *trialRun) (compared int64, f *finding, err error)
-
-	sizes func(length int) []Size // sizes that the check needs, of a length; nil if any will do
+	cases.Check
+	run func(x *trialRun) (compared int64, f *finding, err error)
 }
 
 // trialRun is a case that has run once.
 type trialRun struct {
 	s    *verification
-	c    *Case
+	c    *cases.Case
 	l    *loaded
 	base *outcome
 }
@@ -50,14 +48,14 @@ func (t *Target) checks() []*check { return t.checkList.get(t.makeChecks) }
 func (t *Target) makeChecks() []*check {
 	var list []*check
 	add := func(tier evidence.TierName, name string, run func(*trialRun) (int64, *finding, error)) {
-		list = append(list, &check{name: name, tier: tier, run: run})
+		list = append(list, &check{cases.Check{Name: name, IsInvariance: tier == evidence.Invariance}, run})
 	}
 	d := t.Definition
 	if t.Operation != nil {
 		for _, s := range t.Operation.Scalings {
-			if s.Definition == d && t.scalesExactly() && t.scales(s) {
-				add(evidence.Relations, "scale-"+slug(s.Name)+"-up", scaled(s, 4))
-				add(evidence.Relations, "scale-"+slug(s.Name)+"-down", scaled(s, -3))
+			if s.Definition == d && t.scalesExactly() && t.fixed.Keeps(d, s) {
+				add(evidence.Relations, "scale-"+cases.Slug(s.Name)+"-up", scaled(s, 4))
+				add(evidence.Relations, "scale-"+cases.Slug(s.Name)+"-down", scaled(s, -3))
 			}
 		}
 	}
@@ -68,7 +66,7 @@ func (t *Target) makeChecks() []*check {
 			add(evidence.Relations, "reverse-"+letter, reversed(letter))
 			add(evidence.Relations, "split-"+letter, split(letter))
 		}
-		for _, letter := range batchAxes(d) {
+		for _, letter := range cases.BatchAxes(d) {
 			add(evidence.Relations, "batch-"+letter, batched(letter))
 		}
 		if d.Product() != nil {
@@ -80,7 +78,7 @@ func (t *Target) makeChecks() []*check {
 			}
 		}
 	}
-	for i := range repeatable(d) {
+	for i := range cases.Repeatable(d) {
 		add(evidence.Relations, "repeat-"+d.Operands[i].Name, repeatedMatrices(i))
 	}
 	for i := range d.Operands {
@@ -92,7 +90,7 @@ func (t *Target) makeChecks() []*check {
 		for b := range a {
 			if sizes, ok := shareable(d, b, a); ok {
 				add(evidence.Relations, "share-"+d.Operands[b].Name+"-"+d.Operands[a].Name, sharing(b, a))
-				list[len(list)-1].sizes = sizes
+				list[len(list)-1].Sizes = sizes
 			}
 		}
 	}
@@ -105,19 +103,20 @@ func (t *Target) makeChecks() []*check {
 	}
 	add(evidence.Invariance, "concurrent", concurrent)
 	if t.Lowering.Renews {
-		add(evidence.Invariance, freshCheck, fresh)
+		add(evidence.Invariance, cases.Fresh, fresh)
 	}
 	add(evidence.Invariance, "scratch", asScratch)
 	add(evidence.Invariance, "cancel", cancelled)
 	return list
 }
 
+// allChecks lists the checks of every verification, and then those of Options.Invariance.
+func (t *Target) allChecks() []*check { return slices.Concat(t.checks(), t.invarianceChecks()) }
+
 func (t *Target) checkNamed(name string) *check {
-	for _, list := range [][]*check{t.checks(), t.invarianceChecks()} {
-		for _, k := range list {
-			if k.name == name {
-				return k
-			}
+	for _, k := range t.allChecks() {
+		if k.Name == name {
+			return k
 		}
 	}
 	return nil
@@ -292,7 +291,7 @@ func mirror(a num.Array, o *def.Operand, letter string, r, c int) (int, int) {
 		case isColumn(o, k):
 			c = a.Cols - 1 - c
 		default:
-			per, n := axisOf(o, a, k)
+			per, n := trial.AxisOf(o, a, k)
 			r += (n - 1 - 2*(r/per%n)) * per
 		}
 	}
@@ -310,17 +309,17 @@ func turn(dst, src num.Array, o *def.Operand, letter string) {
 func split(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		t := x.l.target
-		n, from := x.c.size(letter)
+		n, from := x.c.Size(letter)
 		if n < 2 {
 			return 0, nil, nil
 		}
 		var compared int64
 		for _, part := range [][2]int{{0, 1}, {1, n - 1}} {
 			begin := map[string]int{letter: part[0]}
-			c := x.c.clone()
+			c := x.c.Clone()
 			for i := range c.Sizes {
 				if c.Sizes[i].Letter == letter {
-					c.Sizes[i] = Size{Letter: letter, N: part[1], From: from + part[0]}
+					c.Sizes[i] = cases.Size{Letter: letter, N: part[1], From: from + part[0]}
 				}
 			}
 			l := t.newLoaded(c, x.l.seed)
@@ -346,7 +345,7 @@ func padded(x *trialRun) (int64, *finding, error) {
 	t := x.l.target
 	letter := t.Definition.SummedOver()
 	const more = 5
-	c := x.c.clone()
+	c := x.c.Clone()
 	for i := range c.Sizes {
 		if c.Sizes[i].Letter == letter {
 			c.Sizes[i].N += more
@@ -365,15 +364,15 @@ func padded(x *trialRun) (int64, *finding, error) {
 func transposed(x *trialRun) (int64, *finding, error) {
 	t := x.l.target
 	d := t.Definition
-	c := x.c.clone()
+	c := x.c.Clone()
 	dims := d.Operands[2].Dims
 	rows, cols := dims[len(dims)-2], dims[len(dims)-1]
 	for i := range c.Sizes {
 		switch s := &c.Sizes[i]; s.Letter {
 		case rows:
-			s.N, s.From = x.c.size(cols)
+			s.N, s.From = x.c.Size(cols)
 		case cols:
-			s.N, s.From = x.c.size(rows)
+			s.N, s.From = x.c.Size(rows)
 		}
 	}
 	l := t.newLoaded(c, x.l.seed)
@@ -408,19 +407,16 @@ func inPlace(out, in string) func(*trialRun) (int64, *finding, error) {
 		if x.c.Formats[d.Operand(out)] != x.c.Formats[d.Operand(in)] {
 			return 0, nil, nil
 		}
-		c := x.c.clone()
+		c := x.c.Clone()
 		c.InPlace = out + "=" + in
 		return x.again(x.l.as(c), evidence.Relations, "with "+out+" in the place of "+in, x.same())
 	}
 }
 
-// repeats is more than ten: a known kernel went wrong after ten calls.
-const repeats = 14
-
 // repeated runs the same inputs many times in the same memory, with other inputs in
 // between: a kernel that caches by address fails.
 func repeated(x *trialRun) (int64, *finding, error) {
-	compared, f, err := x.repeat(repeats)
+	compared, f, err := x.repeat(cases.Repeats)
 	if f != nil || err != nil {
 		return compared, f, err
 	}
@@ -429,7 +425,7 @@ func repeated(x *trialRun) (int64, *finding, error) {
 }
 
 // endured reruns the kernel as often as the level, or a budget, says.
-func endured(x *trialRun) (int64, *finding, error) { return x.repeat(x.s.o.endurance()) }
+func endured(x *trialRun) (int64, *finding, error) { return x.repeat(x.s.o.request(x.s.t).Endurance()) }
 
 func (x *trialRun) repeat(times int) (int64, *finding, error) {
 	other := x.l.other(1)
@@ -464,7 +460,7 @@ func (x *trialRun) repeat(times int) (int64, *finding, error) {
 func laidOut(x *trialRun) (int64, *finding, error) {
 	var compared int64
 	for _, at := range [][3]int{{1, 0, 0}, {3, 1, 0}, {8, 16, 0}, {7, 5, 0}, {0, 64, 0}, {3, 5, 1}, {3, 5, 2}} {
-		c := x.c.clone()
+		c := x.c.Clone()
 		c.Offset, c.Gap, c.Uneven = at[0], at[1], at[2]
 		what := fmt.Sprintf("with %d elements before the first and %d between rows", c.Offset, c.Gap)
 		if c.Uneven > 0 {
@@ -595,4 +591,12 @@ func (c *concurrentCall) close() {
 	if c.queue != nil && !c.placed.bench.isHung.Load() {
 		c.queue.Close()
 	}
+}
+
+// tier returns the tier in which a check counts.
+func (k *check) tier() evidence.TierName {
+	if k.IsInvariance {
+		return evidence.Invariance
+	}
+	return evidence.Relations
 }

@@ -17,6 +17,8 @@ import (
 	"tokitai/op"
 	"tokitai/tensor"
 	"tokitai/trial"
+	"tokitai/verify/cases"
+	"tokitai/verify/origin"
 )
 
 // CallReport holds the reports of checked calls, one for each kernel that ran. An operation
@@ -93,7 +95,7 @@ func (r *CallReport) Before(call *engine.Record) error {
 		return fmt.Errorf("a checked call reads its operands: %w", err)
 	}
 	formats := operands.DTypes()
-	l := &loaded{params: call.Params, c: &Case{Formats: formats}, operands: operands}
+	l := &loaded{params: call.Params, c: &cases.Case{Formats: formats}, operands: operands}
 	o.target = &Target{Operation: r.Operation, Definition: d, Lowering: call.Lowering, DType: d.Format(formats)}
 	o.target.formatList.get(func() [][]num.DType { return append([][]num.DType{formats}, o.target.namedFormats()...) })
 	o.target.architecture.get(func() string { return call.Queue.Device().Describe().Architecture })
@@ -174,22 +176,22 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	r.Op = cmp.Or(o.report.Op, r.Op)
 	r.Formats = []string{formatText(d, o.l.c.Formats)}
 	about := call.Queue.Device().Describe()
-	r.Machine = machineOf(about)
+	r.Machine = origin.Machine(about)
 	if dev, ok := call.Queue.Device().(engine.Device); ok {
-		setCompiler(r, dev, slices.Clone(call.Artifacts))
+		origin.SetCompiler(r, dev, slices.Clone(call.Artifacts))
 	}
 	r.Generator = evidence.Generator{Name: "the caller's own data"}
 	r.KernelSeconds = nil
 	ctx := call.Queue.Context()
 	fail := func(reason string) *evidence.Report {
-		r.Verdict, r.Reason = evidence.Inadmissible, firstLine(reason)
+		r.Verdict, r.Reason = evidence.Inadmissible, origin.FirstLine(reason)
 		if ctx.Err() != nil {
 			r.Verdict, r.Reason = evidence.Interrupted, "interrupted: the outputs were not compared"
 		}
 		r.DigestSHA256 = evidence.DigestOf(nil)
 		r.NonClaims = []string{"this report decides nothing: the call did not come to its end"}
 		r.Seconds = time.Since(o.began).Seconds()
-		finish(r)
+		origin.Finish(r)
 		maps.Copy(r.Obtained, obtainedOfCall)
 		return r
 	}
@@ -236,7 +238,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 		}
 	}
 	r.Seconds = time.Since(o.began).Seconds()
-	finish(r)
+	origin.Finish(r)
 	maps.Copy(r.Obtained, obtainedOfCall)
 	return r
 }
@@ -336,4 +338,20 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 		r.Failure.Note = "the caller can make the call again, on the inputs whose SHA-256 is " + result.Inputs
 	}
 	r.Reason = r.Failure.Message
+}
+
+// obtainedOfCall has the entries that differ in the report of a checked call.
+var obtainedOfCall = map[string]string{
+	"op":             "the operation that the caller named, or the definition that ran",
+	"device":         "the device of the call's queue",
+	"level":          "call: the caller's own data",
+	"cases":          "one: the call",
+	"elements":       "counted: the call's outputs",
+	"truth_elements": "counted: outputs whose real-number result is enclosed; where outputs differ in format, those stored in dtype",
+	"formats":        "the formats of the call's tensors",
+	"generator":      "there is none: the inputs are the caller's",
+	"case_list":      "the call; hashes are of the inputs and parameters before, and of the outputs after it",
+	"failure":        "the first output that differs",
+	"kernel_seconds": "the host's monotonic clock around the call",
+	"reason":         "the first output that differs, or why nothing was decided",
 }

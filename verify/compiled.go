@@ -16,6 +16,7 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/trial"
+	"tokitai/verify/cases"
 )
 
 // Interpreting a definition takes much longer than a GPU takes to compute it. For devices
@@ -141,7 +142,7 @@ func (j *judges) wrongAnswer() string {
 
 // plan draws the cases that are interpreted as a whole, for a definition whose outputs cannot be
 // interpreted separately: enough of them to have one output in share.
-func (s *verification) plan(list []*Case) {
+func (s *verification) plan(list []*cases.Case) {
 	if !s.mayCompile() || s.t.Definition.Divisible() != "" {
 		return
 	}
@@ -149,17 +150,17 @@ func (s *verification) plan(list []*Case) {
 	order := make([]int, len(list))
 	g := gen.Seeded(gen.New("interpreted").Next() ^ gen.Seeded(s.o.Seed).Next())
 	for i, c := range list {
-		total += c.outputs(s.t.Definition)
+		total += c.Outputs(s.t.Definition)
 		k := g.Below(i + 1)
 		order[i], order[k] = order[k], i
 	}
-	s.whole = map[*Case]bool{}
+	s.whole = map[*cases.Case]bool{}
 	for _, i := range order {
 		if drawn*share >= total {
 			return
 		}
 		s.whole[list[i]] = true
-		drawn += list[i].outputs(s.t.Definition)
+		drawn += list[i].Outputs(s.t.Definition)
 	}
 }
 
@@ -251,7 +252,7 @@ func (k *compiled) run(l *loaded, operands []num.Array) ([]num.Array, error) {
 
 // refuse notes that an answer was found wrong.
 func (k *compiled) refuse(l *loaded, operand, reason string) {
-	where := l.c.name(l.target)
+	where := l.c.Name(l.target.Cases())
 	if operand != "" {
 		where += ", " + operand
 	}
@@ -263,7 +264,7 @@ func (k *compiled) refuse(l *loaded, operand, reason string) {
 // so that a kernel cannot know them in advance.
 func drawKey(seed uint64, l *loaded, out *outcome) uint64 {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d %s %s", seed, l.c.name(l.target), out.hash(l.target.Definition))
+	fmt.Fprintf(h, "%d %s %s", seed, l.c.Name(l.target.Cases()), out.hash(l.target.Definition))
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
@@ -287,7 +288,7 @@ func lengthOf(d *def.Definition, operands []num.Array, letter string) int {
 			case isColumn(o, k):
 				return operands[i].Cols
 			default:
-				_, n := axisOf(o, operands[i], k)
+				_, n := trial.AxisOf(o, operands[i], k)
 				return n
 			}
 		}
@@ -313,7 +314,7 @@ func picked(d *def.Definition, operands []num.Array, letter string, lines []int)
 			list[i] = b
 			continue
 		}
-		per, _ := axisOf(o, a, k)
+		per, _ := trial.AxisOf(o, a, k)
 		b := a
 		b.Rows = len(lines) * per
 		if a.Batch.Count > 0 {

@@ -11,6 +11,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/reference"
+	"tokitai/verify/cases"
 )
 
 // SetTileElements sets the largest number of outputs of a tile, and returns a function that
@@ -22,41 +23,38 @@ func SetTileElements(n int64) (restore func()) {
 }
 
 // CasesOf returns the cases of a level.
-func CasesOf(t *Target, l Level) []*Case { return t.cases(&Options{Level: l}) }
+func CasesOf(t *Target, l Level) []*cases.Case { return t.Cases().List(&cases.Request{Level: l}) }
 
 // CasesUnder returns the cases of a verification.
-func CasesUnder(t *Target, o Options) []*Case { return t.cases(&o) }
+func CasesUnder(t *Target, o Options) []*cases.Case { return t.Cases().List(o.request(t)) }
 
 // ParseCase parses a case's name.
-func ParseCase(t *Target, name string) (*Case, error) { return t.parseCase(name) }
+func ParseCase(t *Target, name string) (*cases.Case, error) { return t.Cases().Parse(name) }
 
 // CaseName returns a case's name.
-func CaseName(t *Target, c *Case) string { return c.name(t) }
-
-// IsAccuracy reports whether a case is compared with the truth as well.
-func IsAccuracy(c *Case) bool { return c.isAccuracy }
+func CaseName(t *Target, c *cases.Case) string { return c.Name(t.Cases()) }
 
 // ChecksOf returns the names of a target's checks by tier.
 func ChecksOf(t *Target) map[evidence.TierName][]string {
 	names := map[evidence.TierName][]string{}
 	for _, k := range t.checks() {
-		names[k.tier] = append(names[k.tier], k.name)
+		names[k.tier()] = append(names[k.tier()], k.Name)
 	}
 	return names
 }
 
 // PatternNames returns the names of a target's patterns; grids are those whose sums are exact.
 func PatternNames(t *Target) (all, grids []string) {
-	for _, p := range t.patterns() {
-		if all = append(all, p.name); p.isGrid {
-			grids = append(grids, p.name)
+	for _, p := range t.Cases().Patterns() {
+		if all = append(all, p.Name); p.IsGrid {
+			grids = append(grids, p.Name)
 		}
 	}
 	return all, grids
 }
 
 // Indices returns an index operand's values in a case.
-func Indices(t *Target, c *Case, operand string) []int32 {
+func Indices(t *Target, c *cases.Case, operand string) []int32 {
 	a := t.load(c, 0).inputs()[t.Definition.Operand(operand)]
 	list := make([]int32, a.Rows)
 	for r := range list {
@@ -91,7 +89,7 @@ type Figures struct {
 // tiles of at most so many outputs.
 func JudgeDamaged(t *Target, name string, most int64, isDamaged func(operand, r, c int) bool) (Figures, error) {
 	defer SetTileElements(most)()
-	c, err := t.parseCase(name)
+	c, err := t.Cases().Parse(name)
 	if err != nil {
 		return Figures{}, err
 	}
@@ -137,7 +135,7 @@ func JudgeDamaged(t *Target, name string, most int64, isDamaged func(operand, r,
 // GlueWithout glues the tiles of a case's outputs, one of them left out; -1 leaves out
 // none.
 func GlueWithout(t *Target, name string, most int64, left int) error {
-	c, err := t.parseCase(name)
+	c, err := t.Cases().Parse(name)
 	if err != nil {
 		return err
 	}
@@ -171,12 +169,17 @@ func SetDivide(f func(n int) bool) (undo func()) {
 // SetCompiled makes level quick as short as level smoke, lets compiled code compute answers
 // however few there are, and replaces that code unless it is nil.
 func SetCompiled(code []*engine.Lowering) (restore func()) {
-	oldPlan, oldLeast, oldJudges := plans[Quick], leastCompiled, judgesOf
-	plans[Quick], leastCompiled = plans[Smoke], 1
+	oldAdjust, oldLeast, oldJudges := adjust, leastCompiled, judgesOf
+	leastCompiled = 1
+	adjust = func(r *cases.Request) {
+		if r.Level == Quick {
+			r.Level = Smoke
+		}
+	}
 	if code != nil {
 		judgesOf = func(*def.Definition) []*engine.Lowering { return code }
 	}
-	return func() { plans[Quick], leastCompiled, judgesOf = oldPlan, oldLeast, oldJudges }
+	return func() { adjust, leastCompiled, judgesOf = oldAdjust, oldLeast, oldJudges }
 }
 
 // Drawn returns the indices of n that are interpreted.
@@ -189,7 +192,7 @@ func Picked(d *def.Definition, operands []num.Array, letter string, lines []int)
 
 // Operands returns the operands of a case.
 func Operands(t *Target, name string) ([]num.Array, []float64, error) {
-	c, err := t.parseCase(name)
+	c, err := t.Cases().Parse(name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -199,21 +202,26 @@ func Operands(t *Target, name string) ([]num.Array, []float64, error) {
 
 // SetPlanOutputs sets how many outputs a level's boundary cases have at most.
 func SetPlanOutputs(l Level, n int64) (restore func()) {
-	old := plans[l]
-	plans[l].outputs, plans[l].edges = n, int(n)
-	return func() { plans[l] = old }
+	old := adjust
+	adjust = func(r *cases.Request) {
+		if r.Level == l {
+			r.Outputs = n
+		}
+		old(r)
+	}
+	return func() { adjust = old }
 }
 
 // GridCalls calls f for every case of a level whose pattern is a grid, each combination of
 // values and parameters once, with its operands as they are before a run.
 func GridCalls(t *Target, level Level, f func(name string, operands []num.Array, params []float64)) {
 	seen := map[string]bool{}
-	for _, c := range t.cases(&Options{Level: level, Seed: 1}) {
-		if p := t.pattern(c.Pattern); c.Check != "" || !p.isGrid {
+	for _, c := range t.Cases().List(&cases.Request{Level: level, Seed: 1}) {
+		if p := t.Cases().Pattern(c.Pattern); c.Check != "" || !p.IsGrid {
 			continue
 		}
-		plain := &Case{Pattern: c.Pattern, Sizes: c.Sizes, Params: c.Params, Formats: c.Formats}
-		if name := plain.name(t); !seen[name] {
+		plain := &cases.Case{Pattern: c.Pattern, Sizes: c.Sizes, Params: c.Params, Formats: c.Formats}
+		if name := plain.Name(t.Cases()); !seen[name] {
 			seen[name] = true
 			l := t.load(plain, 1)
 			f(name, l.inputs(), l.params)
@@ -224,11 +232,11 @@ func GridCalls(t *Target, level Level, f func(name string, operands []num.Array,
 // CulpritOf returns what is said about the terms of the failure of a case, and its inputs; it
 // is false if the case passes.
 func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
-	c, err := t.parseCase(name)
+	c, err := t.Cases().Parse(name)
 	if err != nil {
 		panic(err)
 	}
-	s := newVerification(t, &Options{Seed: 1}, schedule{})
+	s := newVerification(t, &Options{Seed: 1}, cases.Schedule{})
 	failed := s.alone(context.Background(), c)
 	if failed == nil {
 		return nil, nil, false
@@ -249,7 +257,7 @@ func SpendBudget(limit func(context.Context, time.Duration, func() time.Duration
 
 // ParamsOf returns the parameters of a variation.
 func ParamsOf(t *Target, variation int) []float64 {
-	return t.params(&Case{Pattern: t.patterns()[0].name, Params: variation})
+	return t.Cases().Params(&cases.Case{Pattern: t.Cases().Patterns()[0].Name, Params: variation})
 }
 
 // DeclaredBy returns a target's declaration as reports state it.
@@ -280,7 +288,7 @@ func VectorsFor(p uint64) int { return vectorsFor(p) }
 
 // Inputs returns the operands of the case with the given name, as they are before a run.
 func Inputs(t *Target, name string, seed uint64) []num.Array {
-	c, err := t.parseCase(name)
+	c, err := t.Cases().Parse(name)
 	if err != nil {
 		panic(err)
 	}
@@ -289,8 +297,8 @@ func Inputs(t *Target, name string, seed uint64) []num.Array {
 
 // ScheduledCases returns the names of the cases of a verification in the order in which they run.
 func ScheduledCases(t *Target, o Options) (names []string) {
-	for _, c := range t.schedule(&o).cases {
-		names = append(names, c.name(t))
+	for _, c := range t.Cases().Schedule(o.request(t)).Cases {
+		names = append(names, c.Name(t.Cases()))
 	}
 	return names
 }
@@ -299,7 +307,7 @@ func ScheduledCases(t *Target, o Options) (names []string) {
 var (
 	Resolve          = resolve
 	FormerIdentities = formerIdentities
-	PatternIdentity  = (*Target).patternIdentity
+	PatternIdentity  = func(t *Target, name string) string { return t.Cases().PatternIdentity(name) }
 )
 
 // Budgeted is budgeted.
@@ -312,6 +320,3 @@ func NewRoom(most int64) (enter, leave func(int64)) {
 	r := newRoom(most)
 	return r.enter, r.leave
 }
-
-// LargestOperand returns the number of elements of a case's largest operand.
-func LargestOperand(t *Target, c *Case) int64 { return c.largest(t.Definition) }

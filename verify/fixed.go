@@ -1,41 +1,10 @@
 package verify
 
-import (
-	"maps"
-	"math"
-	"slices"
-
-	"tokitai/device"
-	"tokitai/engine"
-	"tokitai/internal/gen"
-	"tokitai/op"
-)
-
-// fixedParams are parameters that have one value in every case.
-type fixedParams struct {
-	texts    []string        // as they were given, in the order of the operation: eps=1e-3
-	numbers  map[int]float64 // parameters of the definition, by position
-	given    engine.Params   // parameters that Operation.Derive takes
-	settings engine.Params   // those, and the usual values of the others that it takes
-}
+import "tokitai/verify/cases"
 
 // FixableParams lists the parameters of the target's operation that [Target.Fix] takes: those that
 // select the definition, those that the definition has, and those from which its own are derived.
-func (t *Target) FixableParams() []string {
-	o := t.Operation
-	if o == nil {
-		return nil
-	}
-	selecting, settings := o.Selecting(), t.settings(0)
-	var names []string
-	for _, p := range o.Params {
-		_, isSetting := settings[p.Name]
-		if isSetting || slices.Contains(selecting, p.Name) || t.Definition.Param(p.Name) >= 0 {
-			names = append(names, p.Name)
-		}
-	}
-	return names
-}
+func (t *Target) FixableParams() []string { return t.parameters().FixableParams() }
 
 // Fix returns the target with one value for each of the given parameters in every case. They are
 // parameters of the operation, such as eps or p and k of gemm.zpk, as text; those that are not
@@ -43,103 +12,20 @@ func (t *Target) FixableParams() []string {
 // definition of the operation, and an error for a value that is not allowed. Parameters that were
 // fixed before are not kept.
 func (t *Target) Fix(given map[string]string) (*Target, error) {
-	o, fixable := t.Operation, t.FixableParams()
-	given = maps.Clone(given)
-	maps.DeleteFunc(given, func(name, _ string) bool { return !slices.Contains(fixable, name) })
-	if len(given) == 0 {
+	unfixed := t.parameters()
+	made, err := unfixed.Fix(given)
+	switch {
+	case err != nil || made == nil:
+		return nil, err
+	case made == unfixed:
 		return t, nil
 	}
-	values, err := o.NewValues(given)
-	if err != nil {
-		return nil, err
-	}
 	fixed := t.Under(t.Lowering)
-	selecting := o.Selecting()
-	if slices.ContainsFunc(selecting, values.IsGiven) {
-		d := o.Variant(values)
-		switch isListed := slices.Contains(o.Definitions, d); {
-		case values.Err() != nil:
-			return nil, values.Err()
-		case isListed && d != t.Definition:
-			return nil, nil
-		case !isListed:
-			fixed.Operation, fixed.Definition = o.For(d), d
-		}
-	}
-	f := fixedParams{numbers: map[int]float64{}, given: engine.Params{}}
-	settings := t.settings(0)
-	for _, p := range o.Params {
-		text, isGiven := given[p.Name]
-		if !isGiven {
-			continue
-		}
-		f.texts = append(f.texts, p.Name+"="+text)
-		i := fixed.Definition.Param(p.Name)
-		switch _, isSetting := settings[p.Name]; {
-		case slices.Contains(selecting, p.Name):
-		case isSetting:
-			f.given[p.Name] = values.Float(p.Name)
-		case fixed.Definition.Params[i].IsInt:
-			f.numbers[i] = float64(values.Int(p.Name, math.MinInt32, math.MaxInt32))
-		default:
-			f.numbers[i] = values.Float(p.Name)
-		}
-		if i < 0 || values.Err() != nil {
-			continue
-		}
-		if v, isNumber := f.numbers[i]; isNumber && !fixed.Definition.Params[i].Allows(v) {
-			return nil, &device.ArgumentError{Op: o.Name, Operand: p.Name, Clause: fixed.Definition.ParamClause(p.Name), Got: "is " + text, Want: fixed.Definition.Params[i].Want()}
-		}
-	}
-	if values.Err() != nil {
-		return nil, values.Err()
-	}
-	if len(f.given) > 0 {
-		for _, p := range o.Params {
-			if _, isSetting := settings[p.Name]; isSetting && p.Default != "" {
-				settings[p.Name] = values.Float(p.Name) // the default of one that is not given
-			}
-		}
-		maps.Copy(settings, f.given)
-		f.settings = settings
-		if _, err := fixed.derive(settings, fixed.usualParams()); err != nil {
-			return nil, op.Named(o.Name, err)
-		}
-	}
-	fixed.fixed = f
+	fixed.Operation, fixed.Definition, fixed.fixed = made.Operation, made.Definition, made.Fixed
 	return fixed, nil
 }
 
-// settings returns a variation of the parameters that Operation.Derive takes, or nil if the
-// operation has none.
-func (t *Target) settings(variation int) engine.Params {
-	if t.Operation == nil || t.Operation.Settings == nil {
-		return nil
-	}
-	var g gen.Generator
-	g.Place(gen.New(t.Definition.Name).Next(), variation, 0)
-	return t.Operation.Settings(&g)
-}
-
-// apply returns parameters of the definition with those that are fixed.
-func (f *fixedParams) apply(params []float64) []float64 {
-	if len(f.numbers) == 0 {
-		return params
-	}
-	params = slices.Clone(params)
-	for i, v := range f.numbers {
-		params[i] = v
-	}
-	return params
-}
-
-// scales reports whether a relation changes no parameter that is fixed.
-func (t *Target) scales(s op.Scaling) bool {
-	for name, exponent := range s.Params {
-		_, isFixed := t.fixed.numbers[t.Definition.Param(name)]
-		if exponent != 0 && (isFixed || len(t.fixed.settings) > 0) {
-			return false
-		}
-	}
-	return true
+// parameters returns as much of the target as its parameters depend on, none of them fixed.
+func (t *Target) parameters() *cases.Target {
+	return cases.New(cases.Facts{Operation: t.Operation, Definition: t.Definition})
 }

@@ -9,13 +9,12 @@ import (
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
+	"tokitai/verify/cases"
+	"tokitai/verify/origin"
 )
 
 // Kernels that were written elsewhere run in processes of their own. They may refuse calls, return
 // values that are not outputs, and remember earlier calls.
-
-// freshCheck is the check that runs a kernel again in a new process.
-const freshCheck = "fresh"
 
 // fresh runs the kernel again in a new process: results must not depend on earlier calls.
 func fresh(x *trialRun) (int64, *finding, error) {
@@ -25,7 +24,7 @@ func fresh(x *trialRun) (int64, *finding, error) {
 
 // noOutput returns the finding that the kernel returned something other than an output.
 func noOutput(t *Target, err *engine.OutputError) *finding {
-	return &finding{Tier: evidence.Structure, Operand: t.Definition.Operand(err.Operand), Row: -1, Message: firstLine(err.Cause.Error())}
+	return &finding{Tier: evidence.Structure, Operand: t.Definition.Operand(err.Operand), Row: -1, Message: origin.FirstLine(err.Cause.Error())}
 }
 
 // dueRefusal is the error of a kernel that rightly refuses a call, because an index is out of range.
@@ -90,7 +89,7 @@ type refusal struct {
 	first string // with the kernel's words
 }
 
-func (r *refusals) count(t *Target, c *Case, err *engine.UnsuitedError) {
+func (r *refusals) count(t *Target, c *cases.Case, err *engine.UnsuitedError) {
 	if !err.IsRefused {
 		return
 	}
@@ -99,7 +98,7 @@ func (r *refusals) count(t *Target, c *Case, err *engine.UnsuitedError) {
 	}
 	formats := formatText(t.Definition, c.Formats)
 	if (*r)[formats] == nil {
-		(*r)[formats] = &refusal{first: fmt.Sprintf("%s: %s", c.name(t), firstLine(err.Cause.Error()))}
+		(*r)[formats] = &refusal{first: fmt.Sprintf("%s: %s", c.Name(t.Cases()), origin.FirstLine(err.Cause.Error()))}
 	}
 	(*r)[formats].cases++
 }
@@ -111,7 +110,7 @@ func (r refusals) reason(s *verification) string {
 		return ""
 	}
 	for _, done := range s.done {
-		c, err := s.t.parseCase(done.Name)
+		c, err := s.t.Cases().Parse(done.Name)
 		if err != nil {
 			continue
 		}

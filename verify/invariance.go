@@ -8,6 +8,7 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/verify/cases"
 )
 
 // With Options.Invariance, results are also checked for properties that need no reference: a row
@@ -16,7 +17,7 @@ import (
 // depends on anything but the lengths of the sums.
 //
 // Every property has checks, and these have cases, such as rows-M:normal/M=65,K=512,N=64. Some
-// checks are part of every verification (check.go, callers.go) and count here too.
+// checks are part of every verification (check.go, check_callers.go) and count here too.
 
 // Variant is another way to run a target's kernel, with the same bits: in a fresh process, or
 // with another number of threads.
@@ -52,7 +53,7 @@ func (p *property) has(d *def.Definition, check string) bool {
 		if !ok || !slices.Contains(d.Sizes(), letter) {
 			return false
 		}
-		isRows := slices.Contains(batchAxes(d), letter)
+		isRows := slices.Contains(cases.BatchAxes(d), letter)
 		return isRows == (p.name == "rows")
 	})
 }
@@ -73,10 +74,10 @@ func (t *Target) invarianceChecks() []*check { return t.invarianceList.get(t.mak
 func (t *Target) makeInvarianceChecks() []*check {
 	var list []*check
 	add := func(name string, run func(*trialRun) (int64, *finding, error)) {
-		list = append(list, &check{name: name, tier: evidence.Invariance, run: run})
+		list = append(list, &check{cases.Check{Name: name, IsInvariance: true, IsAsked: true}, run})
 	}
 	d := t.Definition
-	for _, letter := range batchAxes(d) {
+	for _, letter := range cases.BatchAxes(d) {
 		add("rows-"+letter, rowsAlone(letter))
 		add("company-"+letter, func(x *trialRun) (int64, *finding, error) { return x.inCompany(letter, evidence.Invariance) })
 	}
@@ -95,141 +96,12 @@ func (t *Target) makeInvarianceChecks() []*check {
 // neither on each other nor on their place.
 func placeAxes(d *def.Definition) []string {
 	if d.Access() != def.AlongRows {
-		return slices.DeleteFunc(d.Independent(), func(l string) bool { return slices.Contains(batchAxes(d), l) })
+		return slices.DeleteFunc(d.Independent(), func(l string) bool { return slices.Contains(cases.BatchAxes(d), l) })
 	}
 	if !d.IsFlat() || d.Divisible() == "" {
 		return nil
 	}
 	return []string{"C"}
-}
-
-// isInvariance reports whether a check can run without judging outputs.
-func isInvariance(k *check) bool { return k.tier == evidence.Invariance && k.name != "late-change" }
-
-// invariance has the cases of the checks that Options.Invariance adds.
-func (l *lister) invariance(o *Options) {
-	hasBatches := func(letter string) bool {
-		return !o.OnlyInvariance && slices.ContainsFunc(l.t.checks(), func(k *check) bool { return k.name == "batch-"+letter })
-	}
-	for _, k := range l.t.invarianceChecks() {
-		if letter, ok := strings.CutPrefix(k.name, "company-"); ok && hasBatches(letter) {
-			continue // which batch-X does
-		}
-		if k.name == "variants" && len(l.t.Variants) == 0 {
-			continue
-		}
-		for i, sizes := range l.invarianceSizes(k.name) {
-			for n, f := range l.t.formats() {
-				// Rounding to 16 bits hides most of what a sum does: another format of a product's
-				// result may have more.
-				if n == 0 || n == 1 && l.t.Definition.Multiplies() || i == 0 && l.p.checks > 1 {
-					l.addInvariance(&Case{Check: k.name, Pattern: l.invariancePattern(i), Sizes: sizes, Formats: f})
-				}
-			}
-		}
-		for _, shape := range l.shapes {
-			c := &Case{Check: k.name, Pattern: l.invariancePattern(0)}
-			for _, letter := range l.t.Definition.Sizes() {
-				c.Sizes = append(c.Sizes, Size{Letter: letter, N: shape[letter]})
-			}
-			l.addInvariance(c)
-		}
-	}
-}
-
-// addInvariance adds a case, its sizes rounded to the lowering's grain, but for the number of
-// rows that is swept.
-func (l *lister) addInvariance(c *Case) {
-	if c.Formats == nil {
-		c.Formats = l.usual
-	}
-	rows, isSwept := strings.CutPrefix(c.Check, "rows-")
-	n, _ := c.size(rows)
-	l.coarsen(c)
-	for i := range c.Sizes {
-		if isSwept && c.Sizes[i].Letter == rows {
-			c.Sizes[i].N = n
-		}
-	}
-	l.addAsIs(c)
-}
-
-// invariancePattern returns the pattern of the operation's usual values or, for every second shape,
-// one whose sums cancel, if there is one: it shows other orders best.
-func (l *lister) invariancePattern(i int) string {
-	if name := "cancellation"; i%2 == 1 && l.t.pattern(name) != nil {
-		return name
-	}
-	return l.t.patterns()[0].name
-}
-
-// invarianceSizes returns the sizes on which a check is run: many rows for those that leave
-// rows out, one shape for the others, and a long one.
-func (l *lister) invarianceSizes(check string) [][]Size {
-	var list [][]Size
-	add := func(n ...int) {
-		if c := (&Case{Sizes: l.shape(n...)}); l.isWithin(c) && c.largest(l.t.Definition) <= 6*l.p.outputs {
-			list = append(list, c.Sizes)
-		}
-	}
-	letter, isRows := strings.CutPrefix(check, "rows-")
-	if !isRows {
-		letter, isRows = strings.CutPrefix(check, "company-")
-	}
-	if isRows && letter != l.t.Definition.BatchAxis() { // matrices of a stack
-		for _, n := range []int{3, 9, 17} {
-			c := &Case{Sizes: l.shape(5, 37, 7)}
-			for i := range c.Sizes {
-				if c.Sizes[i].Letter == letter {
-					c.Sizes[i].N = n
-				}
-			}
-			list = append(list, c.Sizes)
-		}
-		return list
-	}
-	if !isRows {
-		add(l.usualShapes()[0]...)
-		add(l.longShape()...)
-		if l.p.checks > 1 {
-			add(l.usualShapes()[1]...)
-			add(l.usualShapes()[3]...)
-		}
-		return list
-	}
-	switch l.t.Definition.Access() {
-	case def.OfProducts:
-		for _, n := range [][]int{{17, 37, 7}, {65, 64, 16}, {65, 512, 48}, {33, 4096, 8}, {257, 100, 24}, {1025, 64, 16}, {129, 4096, 64}, {1025, 512, 64}, {4097, 128, 64}} {
-			add(l.inMatrix(n)...)
-		}
-	case def.FromIndex:
-		for _, n := range [][]int{{17, 9, 7}, {65, 33, 64}, {257, 100, 40}, {1025, 33, 8}, {4097, 1000, 256}} {
-			add(n...)
-		}
-	default:
-		for _, n := range [][]int{{17, 33}, {65, 67}, {33, 1030}, {257, 130}, {1025, 33}, {9, 4099}, {1025, 1024}, {4097, 257}, {65, 16_400}} {
-			add(n...)
-		}
-	}
-	return list
-}
-
-// inMatrix orders rows of the batch, length and columns of a product as its definition does: the
-// batch of a gradient's left operand may be its second or third size.
-func (l *lister) inMatrix(n []int) []int {
-	d := l.t.Definition
-	ordered := make([]int, 0, 3)
-	for _, letter := range l.matrix() {
-		switch letter {
-		case d.BatchAxis():
-			ordered = append(ordered, n[0])
-		case d.SummedOver():
-			ordered = append(ordered, n[1])
-		default:
-			ordered = append(ordered, n[2])
-		}
-	}
-	return ordered
 }
 
 // whyNot says why a property is not checked for the target's outputs, or for some of them. It
@@ -240,7 +112,7 @@ func (t *Target) whyNot(p *property) string {
 	switch p.name {
 	case "rows":
 		for i := range d.Operands {
-			if use, why := d.BatchUse(i); d.Operands[i].IsOut && use == def.WholeBatch && len(batchAxes(d)) == 0 {
+			if use, why := d.BatchUse(i); d.Operands[i].IsOut && use == def.WholeBatch && len(cases.BatchAxes(d)) == 0 {
 				reasons = append(reasons, fmt.Sprintf("%s %s", d.Operands[i].Name, why))
 			} else if d.Operands[i].IsOut && use != def.OwnRow {
 				reasons = append(reasons, fmt.Sprintf("%s %s", d.Operands[i].Name, why))
@@ -268,7 +140,7 @@ func (s *verification) setProperties(r *evidence.Report) {
 		e := evidence.Property{Name: p.name, Text: p.text}
 		for k := range s.done {
 			c := &s.done[k]
-			parsed, err := s.t.parseCase(c.Name)
+			parsed, err := s.t.Cases().Parse(c.Name)
 			if err != nil || s.t.propertyOf(parsed.Check) != p {
 				continue
 			}

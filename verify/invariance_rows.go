@@ -27,9 +27,9 @@ type among struct {
 
 // call runs the kernel on some rows of the case.
 func (x *trialRun) call(letter string, rows []int) (*among, error) {
-	n, _ := x.c.size(letter)
+	n, _ := x.c.Size(letter)
 	a := &among{rows: rows, out: x.base}
-	if !slices.Equal(rows, firstRows(n)) {
+	if !slices.Equal(rows, indices(n)) {
 		var err error
 		if a.out, err = x.s.bench.run(x.loadRows(letter, rows), x.s.o.deadline(), len(rows)%2); err != nil {
 			return nil, err
@@ -143,7 +143,7 @@ func sweep(n int, level Level) []int {
 // rowsAlone compares rows alone, among others, and at other places.
 func rowsAlone(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
-		if n, _ := x.c.size(letter); n < 2 {
+		if n, _ := x.c.Size(letter); n < 2 {
 			return 0, nil, nil
 		}
 		var sum parts
@@ -160,7 +160,7 @@ func rowsAlone(letter string) func(*trialRun) (int64, *finding, error) {
 // swept runs the first M rows for every M of the sweep. Values of M that give the same bits are of
 // one kind; there must be only one kind.
 func (x *trialRun) swept(letter string) (compared int64, f *finding, err error) {
-	n, _ := x.c.size(letter)
+	n, _ := x.c.Size(letter)
 	type kind struct {
 		sizes []int
 		last  *among
@@ -168,7 +168,7 @@ func (x *trialRun) swept(letter string) (compared int64, f *finding, err error) 
 	var kinds []*kind
 	var first *among // with other bits than the kind of the smallest M
 	for _, m := range sweep(n, x.s.o.Level) {
-		a, err := x.call(letter, firstRows(m))
+		a, err := x.call(letter, indices(m))
 		if _, isUnsuited := errors.AsType[*engine.UnsuitedError](err); isUnsuited {
 			continue // the lowering does not take this number of rows
 		}
@@ -288,8 +288,8 @@ func ranges(list, all []int) string {
 // eachAlone runs rows alone: all of up to 65, otherwise those at the edges of tiles and some
 // that are drawn.
 func (x *trialRun) eachAlone(letter string) (compared int64, f *finding, err error) {
-	n, _ := x.c.size(letter)
-	rows := firstRows(n)
+	n, _ := x.c.Size(letter)
+	rows := indices(n)
 	if n > 65 || x.s.o.Level == Smoke {
 		rows = rowsAtEdges(n)
 		drawn := gen.Seeded(x.l.around.key)
@@ -297,7 +297,7 @@ func (x *trialRun) eachAlone(letter string) (compared int64, f *finding, err err
 			rows = append(rows, drawn.Below(n))
 		}
 	}
-	whole, err := x.call(letter, firstRows(n))
+	whole, err := x.call(letter, indices(n))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -326,7 +326,7 @@ func (x *trialRun) eachAlone(letter string) (compared int64, f *finding, err err
 // byPlace says at which places among the rows of the case a row has the same bits. It returns "" if
 // the place does not matter.
 func (x *trialRun) byPlace(letter string, row int) (string, error) {
-	n, _ := x.c.size(letter)
+	n, _ := x.c.Size(letter)
 	if letter == x.l.target.Definition.Groups().Of {
 		return "", nil
 	}
@@ -353,13 +353,13 @@ func (x *trialRun) byPlace(letter string, row int) (string, error) {
 	if len(kinds) < 2 {
 		return "", nil
 	}
-	return fmt.Sprintf("the row has %d kinds of bits by its place among %s = %d rows: at %s", len(kinds), letter, n, kindsList("", kinds, firstRows(n), "; at ")), nil
+	return fmt.Sprintf("the row has %d kinds of bits by its place among %s = %d rows: at %s", len(kinds), letter, n, kindsList("", kinds, indices(n), "; at ")), nil
 }
 
 // movedRows has one row at every place, and all rows at other places.
 func (x *trialRun) movedRows(letter string) (compared int64, f *finding, err error) {
-	n, _ := x.c.size(letter)
-	whole, err := x.call(letter, firstRows(n))
+	n, _ := x.c.Size(letter)
+	whole, err := x.call(letter, indices(n))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -400,7 +400,7 @@ func (x *trialRun) movedRows(letter string) (compared int64, f *finding, err err
 // shifted moves elements along an axis of rows: an element has the same bits at any place.
 func shifted(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
-		n, _ := x.c.size(letter)
+		n, _ := x.c.Size(letter)
 		d := x.l.target.Definition
 		var sum parts
 		for _, shift := range []int{1, 2, 3, 5, 8, 13, 16, 31, n / 2, n - 1} {
@@ -441,7 +441,7 @@ func rotated(a num.Array, o *def.Operand, letter string, shift, r, c int) (int, 
 		case isColumn(o, k):
 			c = (c + shift) % a.Cols
 		default:
-			per, n := axisOf(o, a, k)
+			per, n := trial.AxisOf(o, a, k)
 			at := r / per % n
 			r += ((at+shift)%n - at) * per
 		}

@@ -14,7 +14,7 @@ import (
 
 // rerun runs the same call again: a hundred times at level quick, a thousand at full, with
 // other inputs in between in the same memory.
-func rerun(x *trialRun) (int64, *finding, error) { return x.repeat(plans[x.s.o.Level].reruns * 3 / 2) }
+func rerun(x *trialRun) (int64, *finding, error) { return x.repeat(x.s.o.Level.Reruns() * 3 / 2) }
 
 // surrounded runs the call with other memory around its operands, and other contents of its
 // outputs.
@@ -22,7 +22,7 @@ func surrounded(x *trialRun) (int64, *finding, error) {
 	var sum parts
 	for turn := range uint64(2) {
 		for _, guards := range []trial.Guards{trial.GuardsOfNaN, trial.GuardsOfBytes, trial.GuardsOfNumbers, trial.HiddenGuards} {
-			c := x.c.clone()
+			c := x.c.Clone()
 			c.Guards = guards.String()
 			l := x.l.target.newLoaded(c, x.l.seed+1+turn) // which draws other contents
 			for i, o := range x.l.target.Definition.Operands {
@@ -90,9 +90,9 @@ func (x *trialRun) others() []other {
 	var list []other
 	for i, s := range x.c.Sizes {
 		for _, n := range []int{1, (s.N + 1) / 2, s.N + 1, 2*s.N + 3} {
-			c := x.c.clone()
+			c := x.c.Clone()
 			c.Sizes[i].N = n
-			if n == s.N || c.largest(t.Definition) > most || t.CheckCase(c.name(t)) != nil {
+			if n == s.N || c.Largest(t.Definition) > most || t.CheckCase(c.Name(t.Cases())) != nil {
 				continue
 			}
 			list = append(list, other{fmt.Sprintf("with %s = %d", s.Letter, n), t.load(c, x.l.seed+2)})

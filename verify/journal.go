@@ -172,8 +172,8 @@ func (s *verification) key() string {
 	if s.o.Budget > 0 {
 		key += " budgeted" // one of the cases is smaller
 	}
-	if len(s.t.fixed.texts) > 0 {
-		key += fmt.Sprintf(" params=%q", s.t.fixed.texts)
+	if len(s.t.fixed.Texts) > 0 {
+		key += fmt.Sprintf(" params=%q", s.t.fixed.Texts)
 	}
 	if s.o.OnlyInvariance {
 		key += " unjudged"

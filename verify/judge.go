@@ -315,3 +315,14 @@ func interpret(d *def.Definition, operands []num.Array, o reference.Options) ([]
 	}
 	return answer, reference.Run(d, answer, o)
 }
+
+// mostPlaces is how many wrong elements of a case are remembered, to say where they are.
+const mostPlaces = 1 << 18
+
+// note remembers a wrong element.
+func (j *judgement) note(v *view, operand, r, c int) {
+	if len(j.wrong) < mostPlaces {
+		at := v.at.operands[operand]
+		j.wrong = append(j.wrong, trial.Place{Operand: operand, Row: at.Row + r, Col: at.Col + c})
+	}
+}

@@ -11,11 +11,14 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/tensor"
 	"tokitai/trial"
+	"tokitai/verify/cases"
 )
 
 // bench is a device with the kernel under test.
@@ -50,7 +53,7 @@ func (t *Target) newBench(ctx context.Context, o *Options, workers int) (*bench,
 	b := &bench{ctx: ctx, device: dev, launches: new(atomic.Int64)}
 	b.users.Store(1)
 	if b.queue, err = engine.NewQueue(dev); err == nil {
-		b.trial, err = engine.NewTrial(b.queue, t.Definition, o.Restrict.applied(t.Lowering))
+		b.trial, err = engine.NewTrial(b.queue, t.Definition, restricted(t.Lowering, o.Restrict))
 	}
 	if err != nil {
 		dev.Close()
@@ -69,7 +72,7 @@ func (b *bench) close() {
 // loaded is a case in memory, as it is given to the kernel.
 type loaded struct {
 	target   *Target
-	c        *Case
+	c        *cases.Case
 	seed     uint64
 	around   around
 	params   []float64
@@ -78,16 +81,16 @@ type loaded struct {
 }
 
 // load returns a case with its inputs.
-func (t *Target) load(c *Case, seed uint64) *loaded {
+func (t *Target) load(c *cases.Case, seed uint64) *loaded {
 	l := t.newLoaded(c, seed)
-	t.fill(c, seed, l.inputs())
+	t.Cases().Fill(c, seed, l.inputs())
 	return l
 }
 
 // newLoaded lays a case out without values.
-func (t *Target) newLoaded(c *Case, seed uint64) *loaded {
-	d, around := t.Definition, c.around(t, seed)
-	l := &loaded{target: t, c: c, seed: seed, around: around, params: t.params(c), operands: trial.New(d, c.Formats, c.sizes(), func(i int) trial.Layout {
+func (t *Target) newLoaded(c *cases.Case, seed uint64) *loaded {
+	d, around := t.Definition, t.surroundings(c, seed)
+	l := &loaded{target: t, c: c, seed: seed, around: around, params: t.Cases().Params(c), operands: trial.New(d, c.Formats, c.Lengths(), func(i int) trial.Layout {
 		return around.of(t.layout(c, i), i)
 	})}
 	if out, in, ok := strings.Cut(c.InPlace, "="); ok {
@@ -97,7 +100,7 @@ func (t *Target) newLoaded(c *Case, seed uint64) *loaded {
 }
 
 // as returns the same values laid out as another case of the same sizes and formats says.
-func (l *loaded) as(c *Case) *loaded {
+func (l *loaded) as(c *cases.Case) *loaded {
 	m := l.target.newLoaded(c, l.seed)
 	for i, o := range l.target.Definition.Operands {
 		if o.IsIn {
@@ -110,14 +113,14 @@ func (l *loaded) as(c *Case) *loaded {
 // other returns values of another seed, laid out alike.
 func (l *loaded) other(seed int) *loaded {
 	m := l.target.newLoaded(l.c, l.seed)
-	l.target.fill(l.c, l.seed+uint64(seed), m.inputs())
+	l.target.Cases().Fill(l.c, l.seed+uint64(seed), m.inputs())
 	return m
 }
 
 // isGrid reports whether the values are meant as a grid. A caller's own data have no pattern.
 func (l *loaded) isGrid() bool {
-	p := l.target.pattern(l.c.Pattern)
-	return p != nil && p.isGrid
+	p := l.target.Cases().Pattern(l.c.Pattern)
+	return p != nil && p.IsGrid
 }
 
 // inputs returns the operands as they are before a run.
@@ -281,4 +284,24 @@ func (b *bench) launch(launch func() error, deadline time.Duration) error {
 		b.isHung.Store(true)
 		return fmt.Errorf("%w: %v", engine.ErrHung, deadline)
 	}
+}
+
+// restricted returns a lowering that takes allowed shapes alone.
+func restricted(l *engine.Lowering, list Restrictions) *engine.Lowering {
+	if len(list) == 0 {
+		return l
+	}
+	narrowed, suits := *l, l.Suits
+	narrowed.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
+		for _, letter := range d.Sizes() {
+			if n := c.Size(d, letter); n > 0 && !list.Allows(letter, n) {
+				return fmt.Errorf("%s is %d, and the kernel is declared for %s", letter, n, list)
+			}
+		}
+		if suits != nil {
+			return suits(dev, d, c)
+		}
+		return nil
+	}
+	return &narrowed
 }

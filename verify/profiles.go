@@ -11,6 +11,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/promise"
+	"tokitai/verify/cases"
 )
 
 // Functions of PyTorch, Triton or CUDA have larger errors than the promise stable grants by itself. A
@@ -54,17 +55,17 @@ func (s *verification) admittedBy(ctx context.Context) string {
 	if !s.shrunk.isAlone || s.shrunk.found.IsCause || len(lowerings) == 0 {
 		return ""
 	}
-	failing, cases := 0, []*Case{s.shrunk.c}
+	failing, list := 0, []*cases.Case{s.shrunk.c}
 	for i := range s.done {
-		if c, err := s.t.parseCase(s.done[i].Name); err == nil && s.done[i].First != nil {
+		if c, err := s.t.Cases().Parse(s.done[i].Name); err == nil && s.done[i].First != nil {
 			failing++
-			cases = append(cases, c)
+			list = append(list, c)
 		}
 	}
-	slices.SortStableFunc(cases[1:], func(a, b *Case) int {
-		return cmp.Compare(a.outputs(s.t.Definition), b.outputs(s.t.Definition))
+	slices.SortStableFunc(list[1:], func(a, b *cases.Case) int {
+		return cmp.Compare(a.Outputs(s.t.Definition), b.Outputs(s.t.Definition))
 	})
-	tried := cases[:min(len(cases), mostAdmitted+1)]
+	tried := list[:min(len(list), mostAdmitted+1)]
 	var names []string
 	for _, name := range promise.Profiles() {
 		if l := lowerings[name]; l != nil && s.passes(ctx, s.t.Under(l), tried) {
@@ -75,16 +76,16 @@ func (s *verification) admittedBy(ctx context.Context) string {
 	switch {
 	case failing == 1:
 		which = "the failing case passes"
-	case len(tried) < len(cases):
+	case len(tried) < len(list):
 		which = fmt.Sprintf("the %d smallest of %d failing cases pass", len(tried)-1, failing)
 	}
 	return profileNote(names, which)
 }
 
 // passes reports whether all cases pass for another target.
-func (s *verification) passes(ctx context.Context, t *Target, cases []*Case) bool {
-	other := newVerification(t, s.o, schedule{})
-	for _, c := range cases {
+func (s *verification) passes(ctx context.Context, t *Target, list []*cases.Case) bool {
+	other := newVerification(t, s.o, cases.Schedule{})
+	for _, c := range list {
 		if e := other.attempts(ctx, false, c); e == nil || e.r.First != nil {
 			return false
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"tokitai/evidence"
+	"tokitai/verify/cases"
+	"tokitai/verify/probe"
 )
 
 // mostReplayed limits the elements of all operands of a case that is replayed: reports may come
@@ -36,9 +38,9 @@ func Replay(ctx context.Context, t *Target, r *evidence.Report, listed evidence.
 	}
 	switch found.Comparison {
 	case evidence.OtherInputs:
-		found.Reason = fmt.Sprintf("its inputs were made by another version of the pattern %s", patternOf(listed.Name))
+		found.Reason = fmt.Sprintf("its inputs were made by another version of the pattern %s", cases.PatternOf(listed.Name))
 	case evidence.UnknownInputs:
-		found.Reason = fmt.Sprintf("the report does not say which version of the pattern %s made its inputs", patternOf(listed.Name))
+		found.Reason = fmt.Sprintf("the report does not say which version of the pattern %s made its inputs", cases.PatternOf(listed.Name))
 	}
 	return found, nil
 }
@@ -46,19 +48,19 @@ func Replay(ctx context.Context, t *Target, r *evidence.Report, listed evidence.
 // runListed runs a case again and returns it with its hashes, or the reason why it cannot be run.
 func runListed(ctx context.Context, t *Target, r *evidence.Report, listed evidence.Case, o Options) (again evidence.Case, why string, err error) {
 	if t == nil {
-		if again, err = replayProbe(r, listed); err != nil {
+		if again, err = probe.Replay(r, listed, mostReplayed); err != nil {
 			return again, err.Error(), nil
 		}
 		return again, "", nil
 	}
-	c, err := t.parseCase(listed.Name)
+	c, err := t.Cases().Parse(listed.Name)
 	if err != nil {
 		unknown, _ := errors.AsType[*UnknownError](err)
 		return again, unknown.Reason, nil
 	}
 	elements := int64(0)
 	for _, operand := range t.Definition.Operands {
-		rows, cols := operand.Matrix(c.sizes())
+		rows, cols := operand.Matrix(c.Lengths())
 		elements += int64(rows) * int64(cols+c.Gap)
 	}
 	if elements > mostReplayed {

@@ -3,11 +3,8 @@ package verify
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,13 +12,15 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/def"
-	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/promise"
 	"tokitai/trial"
 	"tokitai/truth"
+	"tokitai/verify/cases"
+	"tokitai/verify/claimed"
+	"tokitai/verify/origin"
 )
 
 // report returns the report of a verification.
@@ -34,11 +33,11 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	}
 	r.Generator = evidence.Generator{Name: "tokitai/internal/gen, SplitMix64 per element", Seed: new(s.o.Seed)}
 	if s.machine != nil {
-		r.Machine = machineOf(*s.machine)
+		r.Machine = origin.Machine(*s.machine)
 		if s.t.Lowering.OpenLibrary != nil {
-			setLibrary(r, s.t.Lowering)
+			origin.SetLibrary(r, s.t.Lowering)
 		} else {
-			setCompiler(r, s.device, s.artifacts)
+			origin.SetCompiler(r, s.device, s.artifacts)
 		}
 	}
 	r.Fingerprints[1] = s.source()
@@ -87,7 +86,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		at           worst
 	}{{evidence.FigureErrorULP, worstCase, total.Accuracy.WorstError}, {evidence.FigureErrorShare, worstShareCase, total.Accuracy.WorstShare}} {
 		if w.at.IsSeen {
-			c, _ := t.parseCase(w.name)
+			c, _ := t.Cases().Parse(w.name)
 			r.WorstCases = append(r.WorstCases, t.load(c, s.o.Seed).worstCase(w.figure, w.at, w.name))
 		}
 	}
@@ -96,7 +95,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	s.setProperties(r)
 	s.decide(ctx, r)
 	r.Seconds = time.Since(s.began).Seconds()
-	finish(r)
+	origin.Finish(r)
 	return r
 }
 
@@ -128,12 +127,12 @@ func addAlgorithm(r *evidence.Report, c *caseResult) {
 func newReport(t *Target, o *Options) *evidence.Report {
 	d := t.Definition
 	r := &evidence.Report{
-		Schema: evidence.SchemaID, Tool: o.Tool, Version: o.Version, Time: time.Now().UTC(), Host: host(o.Program),
+		Schema: evidence.SchemaID, Tool: o.Tool, Version: o.Version, Time: time.Now().UTC(), Host: origin.Host(o.Program),
 		Summary: evidence.Summary{
 			Op: d.Name, Lowering: t.ID(), DType: t.DType.String(), Device: o.device(),
-			Contract: evidence.ContractBits, Model: t.models.names(t.Lowering), Params: t.fixed.texts,
+			Contract: evidence.ContractBits, Model: t.models.names(t.Lowering), Params: t.fixed.Texts,
 		},
-		Toolchain: toolchain(),
+		Toolchain: origin.Toolchain(),
 		Fingerprints: []evidence.Fingerprint{
 			{Of: "definition", SHA256: d.Hash(), Note: "definition.text"},
 			{Of: "source", Note: "the kernel prints no program"},
@@ -167,89 +166,6 @@ func formatText(d *def.Definition, f []num.DType) string {
 	return strings.Join(parts, ", ")
 }
 
-func host(program string) evidence.Host {
-	h := evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), ProgramSHA256: program}
-	if dev, err := cpu.New(cpu.Options{}); err == nil {
-		d := dev.Describe()
-		h.CPU, h.MemoryBytes = d.Name, d.MemoryBytes
-		dev.Close()
-	}
-	return h
-}
-
-func machineOf(d device.Description) evidence.Machine {
-	arch := d.Architecture
-	if len(d.Features) > 0 {
-		arch += " with " + strings.Join(d.Features, " ")
-	}
-	return evidence.Machine{Name: d.Name, Architecture: arch, Driver: d.Driver, MemoryBytes: d.MemoryBytes, Workers: d.Units}
-}
-
-// toolchain returns the compiler of this program, and so of the kernels for the CPU.
-func toolchain() evidence.Toolchain {
-	t := evidence.Toolchain{Compiler: runtime.Compiler, Version: runtime.Version()}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		var options []string
-		for _, s := range info.Settings {
-			if strings.HasPrefix(s.Key, "GO") || strings.HasPrefix(s.Key, "-") || s.Key == "CGO_ENABLED" {
-				options = append(options, s.Key+"="+s.Value)
-			}
-		}
-		t.Options = strings.Join(options, " ")
-	}
-	return t
-}
-
-// setCompiler names the compiler that the device uses at run time, if there is one.
-func setCompiler(r *evidence.Report, dev engine.Device, artifacts []string) {
-	c, err := dev.Compiler()
-	if c == nil || err != nil {
-		return
-	}
-	hash, err := c.Hash()
-	if err != nil {
-		return
-	}
-	name, version, _ := strings.Cut(c.String(), " ")
-	r.Toolchain = evidence.Toolchain{Compiler: name, Version: version, Options: strings.Join(c.Options(), " ")}
-	for i := range r.Fingerprints {
-		switch f := &r.Fingerprints[i]; f.Of {
-		case "compiler":
-			f.SHA256, f.Note = hex.EncodeToString(hash[:]), "the files of the compiler"
-		case "artifact":
-			f.Note = "nothing was compiled"
-			if len(artifacts) > 0 {
-				slices.Sort(artifacts)
-				f.SHA256 = evidence.FingerprintOf([]byte(strings.Join(artifacts, "\n")))
-				f.Note = fmt.Sprintf("the SHA-256 of %d compiled programs in hexadecimal, sorted, a newline between them", len(artifacts))
-			}
-		}
-	}
-}
-
-// setLibrary names the vendor's library that computed the results.
-func setLibrary(r *evidence.Report, lowering *engine.Lowering) {
-	l, err := lowering.OpenLibrary()
-	if err != nil {
-		return
-	}
-	name, version, _ := strings.Cut(l.String(), " ")
-	r.Toolchain = evidence.Toolchain{Compiler: name, Version: version, Options: strings.Join(l.Options(), ", ")}
-	hash, err := l.Hash()
-	for i := range r.Fingerprints {
-		switch f := &r.Fingerprints[i]; f.Of {
-		case "compiler":
-			if f.Note = "the library's file"; err != nil {
-				f.Note = "the library's file cannot be read: " + firstLine(err.Error())
-			} else {
-				f.SHA256 = hex.EncodeToString(hash[:])
-			}
-		case "artifact":
-			f.Note = "the kernels are part of the library"
-		}
-	}
-}
-
 // source returns the fingerprint of the programs that ran.
 func (s *verification) source() evidence.Fingerprint {
 	f := evidence.Fingerprint{Of: "source", Note: "the kernel prints no program"}
@@ -267,16 +183,16 @@ func (s *verification) listed(c caseResult) (listed evidence.Case, produced int6
 		Name: c.Name, Elements: c.Found.Elements + c.Extra, Mismatches: c.Found.Mismatches,
 		InputsSHA256: c.Inputs, OutputsSHA256: c.Outputs,
 	}
-	parsed, err := s.t.parseCase(c.Name)
+	parsed, err := s.t.Cases().Parse(c.Name)
 	if err != nil {
 		panic("verify: a case has a name that means nothing: " + err.Error())
 	}
 	for i := range s.t.Definition.Operands {
 		o := &s.t.Definition.Operands[i]
-		rows, cols := o.Matrix(parsed.sizes())
+		rows, cols := o.Matrix(parsed.Lengths())
 		listed.Shapes = append(listed.Shapes, fmt.Sprintf("%s %s[%d,%d]", o.Name, parsed.Formats[i], rows, cols))
 	}
-	listed.Params = paramTexts(s.t.Definition, s.t.params(parsed))
+	listed.Params = paramTexts(s.t.Definition, s.t.Cases().Params(parsed))
 	for _, name := range evidence.TierNames {
 		if t, ok := c.Tiers[name]; ok {
 			listed.Tiers = append(listed.Tiers, name)
@@ -323,7 +239,7 @@ func (s *verification) setFigures(r *evidence.Report, total *judgement) {
 func (l *loaded) worstCase(figure string, w worst, name string) evidence.WorstCase {
 	return evidence.WorstCase{
 		Figure: figure, Value: w.Value, Case: name,
-		Place: place(&l.target.Definition.Operands[w.Operand], l.array(w.Operand), w.Row, w.Col), Got: bitsText(l.c.Formats[w.Operand], w.Got), Truth: w.Truth,
+		Place: place(&l.target.Definition.Operands[w.Operand], l.array(w.Operand), w.Row, w.Col), Got: trial.PatternWithValue(l.c.Formats[w.Operand], w.Got), Truth: w.Truth,
 		Inputs: l.inputsAt(w.Operand, w.Row, w.Col),
 	}
 }
@@ -348,7 +264,7 @@ func (s *verification) listTiers(r *evidence.Report) {
 			tier.Name = name
 		} else if tier.Note == "" {
 			tier.Note = "nothing of this kind was run"
-			if name == evidence.Grid && !slices.ContainsFunc(s.t.patterns(), func(p *pattern) bool { return p.isGrid }) {
+			if name == evidence.Grid && !slices.ContainsFunc(s.t.Cases().Patterns(), func(p *cases.Pattern) bool { return p.IsGrid }) {
 				tier.Note = "does not apply: no inputs are known for which every order of this operation's sums gives one answer"
 			}
 		}
@@ -364,7 +280,7 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		r.Failure = s.failure(r)
 		r.Reason = r.Failure.Message
 	case s.openErr != nil:
-		r.Verdict, r.Reason = evidence.Inadmissible, firstLine(s.openErr.Error())
+		r.Verdict, r.Reason = evidence.Inadmissible, origin.FirstLine(s.openErr.Error())
 	case s.causes > 0:
 		r.Verdict = evidence.Inadmissible
 		r.Reason = fmt.Sprintf("%s (%d of %d cases ended so)", s.firstErr, s.causes, s.total)
@@ -384,8 +300,8 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		r.Verdict, r.Reason = evidence.Inadmissible, "nothing was compared"
 	case s.refused.reason(s) != "":
 		r.Verdict, r.Reason = evidence.Inadmissible, s.refused.reason(s)
-	case brokenClaim(s.t.Definition) != "":
-		r.Verdict, r.Reason = evidence.Inadmissible, brokenClaim(s.t.Definition)
+	case claimed.Broken(s.t.Definition) != "":
+		r.Verdict, r.Reason = evidence.Inadmissible, claimed.Broken(s.t.Definition)
 	case tooFew(r) != "":
 		r.Verdict, r.Reason = evidence.Undecided, tooFew(r)
 	default:
@@ -406,7 +322,7 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 	}
 	l := s.t.load(small.c, s.o.Seed)
 	fail := l.failureOf(small.found)
-	fail.Case, fail.OriginalCase, fail.Seed = small.c.name(s.t), small.original.name(s.t), s.o.Seed
+	fail.Case, fail.OriginalCase, fail.Seed = small.c.Name(s.t.Cases()), small.original.Name(s.t.Cases()), s.o.Seed
 	fail.Replay = s.replay(small.c)
 	fail.When = cmp.Or(small.found.When, s.whenFails)
 	fail.Maps = s.maps(small)
@@ -446,7 +362,7 @@ func (s *verification) kinds() (list []string) {
 				text = ", first in " + c.Name
 				for _, f := range []*finding{c.First, c.Check} {
 					if f != nil && f.Tier == name && f.Message != "" {
-						text += ": " + firstLine(f.Message)
+						text += ": " + origin.FirstLine(f.Message)
 						break
 					}
 				}
@@ -496,12 +412,12 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 		return fail
 	}
 	dtype := l.c.Formats[operand]
-	fail.Got, fail.Want = bitsText(dtype, f.Got), bitsText(dtype, f.Want)
+	fail.Got, fail.Want = trial.PatternWithValue(dtype, f.Got), trial.PatternWithValue(dtype, f.Want)
 	switch {
 	case len(f.Ints) > 0:
 		fail.Want = intsText(f.Ints)
 	case f.Want != f.WantTo:
-		fail.Want += " to " + bitsText(dtype, f.WantTo)
+		fail.Want += " to " + trial.PatternWithValue(dtype, f.WantTo)
 	}
 	fail.Clause = f.Clause
 	fail.Message = strings.TrimSpace(fmt.Sprintf("%s: %s differs %s", t.ID(), fail.Place, f.Message))
@@ -510,7 +426,7 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 
 // replay returns the command that runs a case, or the whole verification, again. It returns "" if
 // the program does not have the target, because its lowering or definition is the caller's.
-func (s *verification) replay(c *Case) string {
+func (s *verification) replay(c *cases.Case) string {
 	t, o := s.t, s.o
 	b := o.Command
 	switch {
@@ -522,7 +438,7 @@ func (s *verification) replay(c *Case) string {
 	}
 	b += fmt.Sprintf(" --dtype %s --seed %d", t.DType, o.Seed)
 	b += s.flags()
-	for _, text := range t.fixed.texts {
+	for _, text := range t.fixed.Texts {
 		b += " --param " + text
 	}
 	if c == nil {
@@ -534,7 +450,7 @@ func (s *verification) replay(c *Case) string {
 	if c.Check != "" && o.Level != Quick { // which says how often a check repeats a call
 		b += " --level " + o.Level.String()
 	}
-	return b + " --case '" + c.name(t) + "'"
+	return b + " --case '" + c.Name(t.Cases()) + "'"
 }
 
 // verifyCommand returns the beginning of a command that verifies the target.
@@ -646,7 +562,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	if r.Undecided > 0 {
 		nonClaims = append(nonClaims, fmt.Sprintf("of %d outputs the correct rounding was left open by float64; level full decides them", r.Undecided))
 	}
-	for _, c := range claimsOf(s.t.Definition) {
+	for _, c := range claimed.Of(s.t.Definition) {
 		nonClaims = append(nonClaims, c.String())
 	}
 	if hasIntOutputs(s.t.Definition) {
@@ -687,14 +603,6 @@ func outputOf(d *def.Definition) int {
 	return slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.IsOut })
 }
 
-// bitsText returns a pattern and its value, such as 0x3c11 (1.0166016).
-func bitsText[P num.Pattern](d num.DType, bits P) string {
-	if d.IsInteger() {
-		return trial.Pattern(d, bits)
-	}
-	return fmt.Sprintf("0x%0*x (%.8g)", 2*d.Size(), bits, num.Value(d, uint64(bits)))
-}
-
 // mostInputs is how many inputs of one output element are shown.
 const mostInputs = 8
 
@@ -706,7 +614,7 @@ func (l *loaded) inputsAt(operand, row, col int) []string {
 	along, length := "", 1
 	if d.Multiplies() {
 		along = d.SummedOver()
-		length, _ = l.c.size(along)
+		length, _ = l.c.Size(along)
 	}
 	list := []string{}
 	first := at[along] // of a group
@@ -719,7 +627,7 @@ func (l *loaded) inputsAt(operand, row, col int) []string {
 			}
 			r, c := offsetOf(in, a, at)
 			if r < a.Rows && c < a.Cols {
-				list = append(list, fmt.Sprintf("%s = %s", place(in, a, r, c), bitsText(a.DType, a.Bits64(r, c))))
+				list = append(list, fmt.Sprintf("%s = %s", place(in, a, r, c), trial.PatternWithValue(a.DType, a.Bits64(r, c))))
 			}
 		}
 	}
@@ -740,17 +648,14 @@ func (l *loaded) truthAt(operand, row, col int) string {
 	return truthText(exact, l.c.Formats[operand], operand, row, col)
 }
 
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
-}
-
-// finish records how every field was obtained.
-func finish(r *evidence.Report) {
-	r.Obtained = map[string]string{}
-	for _, field := range evidence.Fields() {
-		if !r.IsAbsent(field) {
-			r.Obtained[field] = obtained[field]
+// outputsOf returns the number of output elements of one run that are judged.
+func (t *Target) outputsOf(c *cases.Case) int64 {
+	n, sizes := int64(0), c.Lengths()
+	for i := range t.Definition.Operands {
+		if t.isJudged(i) {
+			rows, cols := t.Definition.Operands[i].Matrix(sizes)
+			n += int64(rows) * int64(cols)
 		}
 	}
+	return n
 }

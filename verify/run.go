@@ -13,6 +13,8 @@ import (
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/promise"
+	"tokitai/verify/cases"
+	"tokitai/verify/origin"
 )
 
 // The cases of a verification are launched one after another, in order, so that the earlier calls
@@ -21,7 +23,7 @@ import (
 // mostCauses is the number of kernel errors after which a verification ends.
 const mostCauses = 3
 
-func (s *verification) run(ctx context.Context, list []*Case) {
+func (s *verification) run(ctx context.Context, list []*cases.Case) {
 	s.total = len(list)
 	if s.open(ctx); s.bench == nil {
 		return
@@ -35,7 +37,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		}
 		e, err := line.result(ctx, i)
 		if err != nil {
-			s.waitedFor = c.name(s.t)
+			s.waitedFor = c.Name(s.t.Cases())
 			break
 		}
 		if e.isSkipped || ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause { // the end may have caused the error
@@ -70,12 +72,12 @@ func (s *verification) hasEnough() bool {
 }
 
 // passed tells the caller that a case is over.
-func (s *verification) passed(c *Case, e *caseRun) {
+func (s *verification) passed(c *cases.Case, e *caseRun) {
 	if s.o.Progress != nil {
 		s.o.Progress(len(s.done)+s.unsuited, s.total)
 	}
 	if s.o.Work != nil {
-		s.o.Work(s.t.workOf(c, s.o), e.isKnown)
+		s.o.Work(s.t.Cases().WorkOf(c, s.o.request(s.t)), e.isKnown)
 	}
 }
 
@@ -127,7 +129,7 @@ func (l *line) result(ctx context.Context, i int) (*caseRun, error) {
 }
 
 // start starts to run cases, as many at a time as there are processors.
-func (s *verification) start(list []*Case) *line {
+func (s *verification) start(list []*cases.Case) *line {
 	l := &line{results: make([]chan *caseRun, len(list)), turns: make([]chan struct{}, len(list)+1), end: make(chan struct{})}
 	for i := range list {
 		l.results[i] = make(chan *caseRun, 1)
@@ -149,7 +151,7 @@ func (s *verification) start(list []*Case) *line {
 					begins.Unlock()
 					return
 				}
-				n := list[i].elements(s.t.Definition)
+				n := list[i].Elements(s.t.Definition)
 				memory.enter(n)
 				begins.Unlock()
 				isOver := s.runAt(l, list, i)
@@ -164,7 +166,7 @@ func (s *verification) start(list []*Case) *line {
 }
 
 // runAt runs case i when it is its turn, and reports whether nobody waits for further results.
-func (s *verification) runAt(l *line, list []*Case, i int) (isOver bool) {
+func (s *verification) runAt(l *line, list []*cases.Case, i int) (isOver bool) {
 	select {
 	case <-l.end:
 		return true
@@ -186,7 +188,7 @@ func (s *verification) runAt(l *line, list []*Case, i int) (isOver bool) {
 
 // caseRun is a case in progress.
 type caseRun struct {
-	c *Case
+	c *cases.Case
 	x *trialRun
 	r caseResult
 
@@ -216,9 +218,9 @@ func (e *caseRun) fail(err error) {
 }
 
 // begin makes the inputs of a case, unless the journal has its result.
-func (s *verification) begin(c *Case) *caseRun {
+func (s *verification) begin(c *cases.Case) *caseRun {
 	e := &caseRun{c: c}
-	name := c.name(s.t)
+	name := c.Name(s.t.Cases())
 	if e.r, e.isKnown = s.o.Journal.find(s.key(), name); e.isKnown {
 		return e
 	}
@@ -228,7 +230,7 @@ func (s *verification) begin(c *Case) *caseRun {
 
 // fill makes the inputs of a case.
 func (s *verification) fill(e *caseRun) {
-	e.r = caseResult{Name: e.c.name(s.t), IsOwnData: s.t.isOwnData(e.c), Tiers: map[evidence.TierName]evidence.Tier{}}
+	e.r = caseResult{Name: e.c.Name(s.t.Cases()), IsOwnData: s.t.isOwnData(e.c), Tiers: map[evidence.TierName]evidence.Tier{}}
 	e.x = &trialRun{s: s, c: e.c, l: s.t.load(e.c, s.o.Seed)}
 	e.x.l.question = s.t.questionOf(e.x.l, s.o)
 }
@@ -249,7 +251,7 @@ func (s *verification) launch(e *caseRun) {
 	err := s.launchOnce(e)
 	if _, ok := errors.AsType[*dueRefusal](err); ok {
 		e.refused++
-		e.c = e.c.clone()
+		e.c = e.c.Clone()
 		e.c.IsInside = true
 		s.fill(e)
 		err = s.launchOnce(e)
@@ -337,7 +339,7 @@ func (s *verification) judgeRun(e *caseRun) {
 	case e.failed != nil:
 		r.fail(e.failed, e.compared)
 	default:
-		r.count(s.t.checkNamed(e.c.Check).tier, e.compared, 0)
+		r.count(s.t.checkNamed(e.c.Check).tier(), e.compared, 0)
 	}
 }
 
@@ -361,7 +363,7 @@ func (s *verification) hash(x *trialRun, j *judgement, r *caseResult) {
 
 // manner returns how the outputs of a case are judged.
 func (s *verification) manner(x *trialRun) manner {
-	m := manner{withTruth: x.c.isAccuracy, withBig: s.o.Level >= Full, waived: s.o.Waive}
+	m := manner{withTruth: x.c.IsAccuracy, withBig: s.o.Level >= Full, waived: s.o.Waive}
 	if s.mayCompile() {
 		m.compiled, m.withAll = s.compiledFor(s.bench.ctx, x.l.accum()), s.whole[x.c]
 	}
@@ -388,14 +390,14 @@ func (s *verification) count(x *trialRun, j *judgement, r *caseResult) {
 		}
 	}
 	s.spreadStatistics(j, r)
-	if !s.t.Lowering.Promise.IsBits() && x.c.isStatistics {
+	if !s.t.Lowering.Promise.IsBits() && x.c.IsStatistics {
 		s.statistics(x, j, r)
 	}
 }
 
 // attempt runs one case by itself, unless the context ends first. The case that it returns is the
 // one that ran, which has other indices if the kernel rightly refused the given one.
-func (s *verification) attempt(ctx context.Context, c *Case) (*caseRun, error) {
+func (s *verification) attempt(ctx context.Context, c *cases.Case) (*caseRun, error) {
 	s.bench.users.Add(1)
 	e, err := until(ctx, func() *caseRun {
 		defer s.bench.close()
@@ -411,7 +413,7 @@ func (s *verification) attempt(ctx context.Context, c *Case) (*caseRun, error) {
 }
 
 // take adds the result of a case to the verification.
-func (s *verification) take(c *Case, r caseResult) {
+func (s *verification) take(c *cases.Case, r caseResult) {
 	s.done, s.shown = append(s.done, r), r.shown
 	s.listings = append(s.listings, r.Listings...)
 	s.artifacts = append(s.artifacts, r.Artifacts...)
@@ -468,9 +470,9 @@ func (t *Target) cause(err error) *finding {
 		return noOutput(t, wrong)
 	}
 	if fault, ok := errors.AsType[*engine.FaultError](err); ok {
-		return &finding{Tier: evidence.Structure, Operand: -1, Row: -1, Message: firstLine(fault.Message)}
+		return &finding{Tier: evidence.Structure, Operand: -1, Row: -1, Message: origin.FirstLine(fault.Message)}
 	}
-	return &finding{Operand: -1, Message: firstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, engine.ErrHung)}
+	return &finding{Operand: -1, Message: origin.FirstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, engine.ErrHung)}
 }
 
 // breach returns what is wrong with a run's structure, or nil. If an output still holds the

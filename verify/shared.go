@@ -21,7 +21,7 @@ func Share(targets []*Target) {
 	}
 	all := map[work]*shared{}
 	for _, t := range targets {
-		w := work{t.Definition, strings.Join(t.fixed.texts, " ")}
+		w := work{t.Definition, strings.Join(t.fixed.Texts, " ")}
 		s := all[w]
 		if s == nil {
 			s = &shared{room: mostShared, values: map[string]*once[[]float32]{}, questions: map[string]*question{}}
@@ -84,15 +84,6 @@ func (s *shared) valuesOf(key string, n int, build func() []float32) []float32 {
 	return e.get(build)
 }
 
-// sizesText returns the sizes of a case as its name has them.
-func (c *Case) sizesText() string {
-	var parts []string
-	for _, s := range c.Sizes {
-		parts = append(parts, s.String())
-	}
-	return strings.Join(parts, ",")
-}
-
 // question identifies the inputs of a case, for all lowerings with one model and all layouts, and
 // holds the answer if it is known. A nil question keeps nothing.
 type question struct {
@@ -109,7 +100,7 @@ func (t *Target) questionOf(l *loaded, o *Options) *question {
 	if s == nil {
 		return nil
 	}
-	key := fmt.Sprintf("%s/%s/%d/%t/%v/%v/%d/%t/%t/%t", c.Pattern, c.sizesText(), c.Params, c.IsInside, c.Formats, l.accum(), o.Seed, c.isAccuracy, o.Level >= Full, o.InterpretAll)
+	key := fmt.Sprintf("%s/%s/%d/%t/%v/%v/%d/%t/%t/%t", c.Pattern, c.SizesText(), c.Params, c.IsInside, c.Formats, l.accum(), o.Seed, c.IsAccuracy, o.Level >= Full, o.InterpretAll)
 	bytes := int64(0)
 	for i, a := range l.inputs() {
 		if t.Definition.Operands[i].IsOut {

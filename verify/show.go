@@ -172,14 +172,14 @@ func (l *loaded) inputsOf(f *finding, first []int) []string {
 		}
 		for _, p := range terms[k] {
 			a := l.array(p.Operand)
-			list = append(list, fmt.Sprintf("%s = %s", place(&d.Operands[p.Operand], a, p.Row, p.Col), bitsText(a.DType, a.Bits64(p.Row, p.Col))))
+			list = append(list, fmt.Sprintf("%s = %s", place(&d.Operands[p.Operand], a, p.Row, p.Col), trial.PatternWithValue(a.DType, a.Bits64(p.Row, p.Col))))
 		}
 		shown++
 	}
 	for i := range d.Operands {
 		if o := &d.Operands[i]; o.IsIn && o.IsOut {
 			a := l.array(i)
-			list = append(list, fmt.Sprintf("%s = %s", place(o, a, f.Row, f.Col), bitsText(a.DType, a.Bits64(f.Row, f.Col))))
+			list = append(list, fmt.Sprintf("%s = %s", place(o, a, f.Row, f.Col), trial.PatternWithValue(a.DType, a.Bits64(f.Row, f.Col))))
 		}
 	}
 	if n := len(terms) - shown; n > 0 {

@@ -6,12 +6,13 @@ import (
 
 	"tokitai/evidence"
 	"tokitai/trial"
+	"tokitai/verify/cases"
 )
 
 // shrunk is a failure and the smallest case that was found for it.
 type shrunk struct {
-	c        *Case
-	original *Case
+	c        *cases.Case
+	original *cases.Case
 	found    *finding
 	isAlone  bool          // it fails by itself, on a kernel compiled afresh
 	where    string        // which elements are wrong in the original case
@@ -57,20 +58,20 @@ func (s *verification) shrink(ctx context.Context, f *failedCase, isFresh bool) 
 	}
 	best.c, best.original, best.found = first.c, first.c, first.found
 	l := s.t.load(first.c, s.o.Seed)
-	best.where, best.origin = l.where(first.found), l.mapOf(first.found, first.c.name(s.t))
+	best.where, best.origin = l.where(first.found), l.mapOf(first.found, first.c.Name(s.t.Cases()))
 	if first.found.IsHang || first.found.Tier == evidence.Statistics { // smaller samples say less
 		return best
 	}
-	best.c = first.c.pinned(s.t, s.o.Seed)
+	best.c = s.t.pinned(first.c, s.o.Seed)
 	isSame := func(f *finding) bool {
 		return f.IsCause == best.found.IsCause && (f.Clause == "") == (best.found.Clause == "") && !f.IsHang && s.hasFailed(f)
 	}
 	attempts := 0
-	try := func(c *Case) bool {
+	try := func(c *cases.Case) bool {
 		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
 			return false
 		}
-		if only := s.o.Restrict; len(only) > 0 && (!only.fit(c) || c.name(s.t) == best.c.name(s.t)) { // rounded to what it was
+		if only := s.o.Restrict; len(only) > 0 && (!only.Fit(c) || c.Name(s.t.Cases()) == best.c.Name(s.t.Cases())) { // rounded to what it was
 			return false
 		}
 		failed := failedIn(s.attempts(ctx, isFresh, c))
@@ -82,7 +83,7 @@ func (s *verification) shrink(ctx context.Context, f *failedCase, isFresh bool) 
 	}
 	for i := range best.c.Sizes { // most faults that need a long axis need it from some length on
 		for passes := 0; best.c.Sizes[i].N-passes > 8; {
-			c := best.c.clone()
+			c := best.c.Clone()
 			middle := (passes + c.Sizes[i].N) / 2
 			if c.Sizes[i].N = middle; !try(c) {
 				passes = middle
@@ -99,12 +100,12 @@ func (s *verification) shrink(ctx context.Context, f *failedCase, isFresh bool) 
 		}
 	}
 	if best.c.Guards == trial.GuardsOfBytes.String() { // any others do, as far as the fault goes
-		unpinned := best.c.clone()
+		unpinned := best.c.Clone()
 		unpinned.Guards = f.c.Guards
 		attempts = 0
 		try(unpinned)
 	}
-	if s.t.Lowering.Renews && best.c.name(s.t) != first.c.name(s.t) && ctx.Err() == nil {
+	if s.t.Lowering.Renews && best.c.Name(s.t.Cases()) != first.c.Name(s.t.Cases()) && ctx.Err() == nil {
 		// Kernels that are slow to start share processes: a kernel that keeps state may have failed
 		// because of the attempts before.
 		if confirmed := s.afresh(ctx, best.c); confirmed == nil || !isSame(confirmed.found) {
@@ -124,12 +125,12 @@ func (s *verification) hasFailed(f *finding) bool {
 
 // alone runs a case on a device and a kernel of its own. It returns the failure with the case that
 // ran, or nil.
-func (s *verification) alone(ctx context.Context, c *Case) *failedCase {
+func (s *verification) alone(ctx context.Context, c *cases.Case) *failedCase {
 	return failedIn(s.attempts(ctx, false, c))
 }
 
 // afresh is alone in a process that has computed nothing, if the kernel has one.
-func (s *verification) afresh(ctx context.Context, c *Case) *failedCase {
+func (s *verification) afresh(ctx context.Context, c *cases.Case) *failedCase {
 	return failedIn(s.attempts(ctx, true, c))
 }
 
@@ -142,7 +143,7 @@ func failedIn(e *caseRun) *failedCase {
 
 // attempts runs cases one after the other on a device and a kernel of their own, in a process of
 // their own if isFresh. It returns the last run, or nil if there is none.
-func (s *verification) attempts(ctx context.Context, isFresh bool, list ...*Case) (last *caseRun) {
+func (s *verification) attempts(ctx context.Context, isFresh bool, list ...*cases.Case) (last *caseRun) {
 	b, err := s.t.newBench(ctx, s.o, 0)
 	if err != nil {
 		return nil
@@ -161,10 +162,10 @@ func (s *verification) attempts(ctx context.Context, isFresh bool, list ...*Case
 }
 
 // smaller lists cases to try next, the smallest first.
-func (s *verification) smaller(best *shrunk) []*Case {
-	var list []*Case
-	add := func(change func(c *Case)) {
-		c := best.c.clone()
+func (s *verification) smaller(best *shrunk) []*cases.Case {
+	var list []*cases.Case
+	add := func(change func(c *cases.Case)) {
+		c := best.c.Clone()
 		change(c)
 		list = append(list, c)
 	}
@@ -174,61 +175,65 @@ func (s *verification) smaller(best *shrunk) []*Case {
 		}
 		if at, ok := s.t.along(best.c, best.found, size.Letter); ok {
 			if at > 0 || size.N > 1 {
-				add(func(c *Case) { c.Sizes[i] = Size{size.Letter, 1, size.From + at} })
+				add(func(c *cases.Case) { c.Sizes[i] = cases.Size{Letter: size.Letter, N: 1, From: size.From + at} })
 			}
 			if at > 0 && at+1 < size.N {
-				add(func(c *Case) { c.Sizes[i] = Size{size.Letter, at + 1, size.From} })
+				add(func(c *cases.Case) { c.Sizes[i] = cases.Size{Letter: size.Letter, N: at + 1, From: size.From} })
 			}
 		}
-		add(func(c *Case) { c.Sizes[i] = Size{size.Letter, 1, size.From} })
-		add(func(c *Case) { c.Sizes[i] = Size{size.Letter, (size.N + 1) / 2, size.From} })
+		add(func(c *cases.Case) { c.Sizes[i] = cases.Size{Letter: size.Letter, N: 1, From: size.From} })
+		add(func(c *cases.Case) {
+			c.Sizes[i] = cases.Size{Letter: size.Letter, N: (size.N + 1) / 2, From: size.From}
+		})
 		if size.N > 4 {
-			add(func(c *Case) { c.Sizes[i] = Size{size.Letter, size.N - size.N/4, size.From} })
+			add(func(c *cases.Case) {
+				c.Sizes[i] = cases.Size{Letter: size.Letter, N: size.N - size.N/4, From: size.From}
+			})
 		}
 		if size.N > 2 {
-			add(func(c *Case) { c.Sizes[i] = Size{size.Letter, size.N - 1, size.From} })
+			add(func(c *cases.Case) { c.Sizes[i] = cases.Size{Letter: size.Letter, N: size.N - 1, From: size.From} })
 		}
 		if size.From > 0 {
-			add(func(c *Case) { c.Sizes[i].From = 0 })
+			add(func(c *cases.Case) { c.Sizes[i].From = 0 })
 		}
 	}
 	if best.c.Params > 0 {
-		add(func(c *Case) { c.Params = 0 })
+		add(func(c *cases.Case) { c.Params = 0 })
 	}
 	if best.c.Gap > 0 {
-		add(func(c *Case) { c.Gap = 0 })
+		add(func(c *cases.Case) { c.Gap = 0 })
 	}
 	if best.c.Far > 0 {
-		add(func(c *Case) { c.Far = 0 })
+		add(func(c *cases.Case) { c.Far = 0 })
 	}
 	if best.c.Uneven > 0 {
-		add(func(c *Case) { c.Uneven = 0 })
+		add(func(c *cases.Case) { c.Uneven = 0 })
 	}
 	if best.c.Offset > 0 {
-		add(func(c *Case) { c.Offset = 0 })
+		add(func(c *cases.Case) { c.Offset = 0 })
 	}
 	if best.c.InPlace != "" {
-		add(func(c *Case) { c.InPlace = "" })
+		add(func(c *cases.Case) { c.InPlace = "" })
 	}
 	if plain := trial.GuardsOfBytes.String(); best.c.Guards != plain {
-		add(func(c *Case) { c.Guards = plain })
+		add(func(c *cases.Case) { c.Guards = plain })
 	}
 	if usual := s.t.formats()[0]; !slices.Equal(best.c.Formats, usual) {
-		add(func(c *Case) { c.Formats = usual })
+		add(func(c *cases.Case) { c.Formats = usual })
 	}
 	for _, simpler := range []string{"ones", "integers", "normal"} {
 		if best.c.Pattern == simpler {
 			break
 		}
-		if s.t.pattern(simpler) != nil {
-			add(func(c *Case) { c.Pattern, c.isAccuracy, c.isStatistics = simpler, false, false })
+		if s.t.Cases().Pattern(simpler) != nil {
+			add(func(c *cases.Case) { c.Pattern, c.IsAccuracy, c.IsStatistics = simpler, false, false })
 		}
 	}
 	return list
 }
 
 // along returns the index of a finding's element on a letter's axis.
-func (t *Target) along(c *Case, f *finding, letter string) (int, bool) {
+func (t *Target) along(c *cases.Case, f *finding, letter string) (int, bool) {
 	if f == nil || f.Operand < 0 || f.Row < 0 {
 		return 0, false
 	}
@@ -240,10 +245,10 @@ func (t *Target) along(c *Case, f *finding, letter string) (int, bool) {
 			}
 			per := 1
 			for _, inner := range o.Dims[k+1 : max(k+1, len(o.Dims)-1)] {
-				n, _ := c.size(inner)
+				n, _ := c.Size(inner)
 				per *= n
 			}
-			n, _ := c.size(l)
+			n, _ := c.Size(l)
 			return f.Row / per % max(n, 1), true
 		}
 	}

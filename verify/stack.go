@@ -1,14 +1,12 @@
 package verify
 
 import (
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
 
 	"tokitai/def"
 	"tokitai/evidence"
-	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/trial"
 )
@@ -16,21 +14,6 @@ import (
 // An operand with batch axes is a stack of matrices whose rows are numbered consecutively, so a row
 // number stands for an index of each axis. This file has the conversions. Arrays are those of
 // package trial, with one axis for each letter.
-
-// axisOf returns how an operand's k-th size, which does not count columns, is found in a
-// row: row/per mod n is the index.
-func axisOf(o *def.Operand, a num.Array, k int) (per, n int) {
-	batch := len(o.BatchDims())
-	rows := a.Rows / a.Matrices()
-	if k >= batch {
-		return 1, rows
-	}
-	per = rows
-	for j := k + 1; j < batch; j++ {
-		per *= a.Batch.Axes[j].Size
-	}
-	return per, a.Batch.Axes[k].Size
-}
 
 // indicesAt returns the index of each letter of an operand at a row and a column.
 func indicesAt(o *def.Operand, a num.Array, row, col int) map[string]int {
@@ -40,7 +23,7 @@ func indicesAt(o *def.Operand, a num.Array, row, col int) map[string]int {
 			at[letter] = col
 			continue
 		}
-		per, n := axisOf(o, a, k)
+		per, n := trial.AxisOf(o, a, k)
 		at[letter] = row / per % n
 	}
 	return at
@@ -53,7 +36,7 @@ func offsetOf(o *def.Operand, a num.Array, at map[string]int) (row, col int) {
 			col = at[letter]
 			continue
 		}
-		per, _ := axisOf(o, a, k)
+		per, _ := trial.AxisOf(o, a, k)
 		row += at[letter] * per
 	}
 	return row, col
@@ -70,8 +53,8 @@ func moved(o *def.Operand, from, to num.Array, begin map[string]int, r, c int) (
 			}
 			continue
 		}
-		per, n := axisOf(o, from, k)
-		toPer, toN := axisOf(o, to, k)
+		per, n := trial.AxisOf(o, from, k)
+		toPer, toN := trial.AxisOf(o, to, k)
 		i := r/per%n + begin[letter]
 		if i >= toN {
 			return 0, 0, false
@@ -118,54 +101,6 @@ func interleaved(l trial.Layout, o *def.Operand) trial.Layout {
 	return l
 }
 
-// matrixKey returns the key of the values of one matrix of a stack, by its place in the
-// whole.
-func (c *Case) matrixKey(o *def.Operand, a num.Array, key uint64, row int) uint64 {
-	for k, letter := range o.BatchDims() {
-		per, n := axisOf(o, a, k)
-		_, from := c.size(letter)
-		key = gen.Seeded(key ^ uint64(row/per%n+from+1)<<32).Next()
-	}
-	return key
-}
-
-// fillOffsets divides the size that a case has into groups, of which some may be empty.
-func fillOffsets(a num.Array, key uint64, size int) {
-	trial.FillOffsets(a, size, func(i int) int {
-		var g gen.Generator
-		g.Place(key, i, 0)
-		return g.Below(size + 1)
-	})
-}
-
-// repeatable returns the factors of a product that have batch axes: all matrices of one may be the
-// same memory.
-func repeatable(d *def.Definition) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for i := range 2 {
-			if d.Product() != nil && len(d.Operands[i].BatchDims()) > 0 && !yield(i) {
-				return
-			}
-		}
-	}
-}
-
-// withMatrices returns sizes with at least two matrices along every batch axis of the operand that a
-// check repeats, whose name is repeat-A.
-func withMatrices(d *def.Definition, check string, sizes []Size) []Size {
-	for i := range repeatable(d) {
-		if check != "repeat-"+d.Operands[i].Name {
-			continue
-		}
-		for k := range sizes {
-			if slices.Contains(d.Operands[i].BatchDims(), sizes[k].Letter) {
-				sizes[k].N = max(sizes[k].N, 2+k%2)
-			}
-		}
-	}
-	return sizes
-}
-
 // repeatedMatrices checks that an input whose matrices all share the same memory gives the same
 // results as copies of that matrix. A kernel whose order of sums may depend on strides gives right
 // ones.
@@ -178,14 +113,14 @@ func repeatedMatrices(operand int) func(*trialRun) (int64, *finding, error) {
 			once[i] = true
 		}
 		layout := func(i int) trial.Layout {
-			l := x.l.around.of(x.c.layout(i), i)
+			l := x.l.around.of(x.c.Layout(i), i)
 			if i == operand {
 				l.IsRepeated = once
 			}
 			return l
 		}
 		apart := t.newLoaded(x.c, x.l.seed)
-		shared := &loaded{target: t, c: x.c, seed: x.l.seed, around: x.l.around, params: x.l.params, operands: trial.New(t.Definition, x.c.Formats, x.c.sizes(), layout)}
+		shared := &loaded{target: t, c: x.c, seed: x.l.seed, around: x.l.around, params: x.l.params, operands: trial.New(t.Definition, x.c.Formats, x.c.Lengths(), layout)}
 		for i := range t.Definition.Operands {
 			from := x.l.array(i)
 			rows := from.Rows / from.Matrices()
@@ -269,4 +204,13 @@ func place(o *def.Operand, a num.Array, r, c int) string {
 		return o.Name
 	}
 	return o.Name + "[" + strings.Join(list, ",") + "]"
+}
+
+// indices returns 0 to n-1.
+func indices(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
 }

@@ -133,7 +133,7 @@ func tilesOf(d *def.Definition, operands []num.Array, most int64) []tile {
 	for i := range d.Operands {
 		for k, l := range d.Operands[i].Dims {
 			if l == letter {
-				if _, n = axisOf(&d.Operands[i], operands[i], k); isColumn(&d.Operands[i], k) {
+				if _, n = trial.AxisOf(&d.Operands[i], operands[i], k); isColumn(&d.Operands[i], k) {
 					n = operands[i].Cols
 				}
 			}
@@ -150,7 +150,7 @@ func tilesOf(d *def.Definition, operands []num.Array, most int64) []tile {
 					if isColumn(o, k) {
 						t.operands[i].Col, t.operands[i].Cols = from, min(step, n-from)
 					} else {
-						per, _ := axisOf(o, operands[i], k)
+						per, _ := trial.AxisOf(o, operands[i], k)
 						t.operands[i].Row, t.operands[i].Rows = from*per, min(step, n-from)*per
 					}
 				}

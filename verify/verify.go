@@ -1,5 +1,5 @@
 // Package verify decides whether a lowering computes its definition. It runs the kernel on
-// cases that reach every boundary (cases.go), in guarded and poisoned memory (launch.go,
+// cases that reach every boundary (package cases), in guarded and poisoned memory (launch.go,
 // package trial), compares the outputs with the answer (judge.go, tile.go), checks relations
 // between results and invariances of them (check.go), tests the errors of kernels that
 // promise no bits statistically (statistics.go), shrinks a failing case (shrink.go), and
@@ -19,9 +19,9 @@
 // definition's own steps in a declared order; or those of any stable form (stable.go), with sums
 // of a height that is declared or inferred (height.go). A verdict says whether a kernel is honest,
 // and a report also says whether it is accurate (accuracy.go). If the sets are too wide to decide
-// anything, the verdict is undecided (sharpness.go, honest.go).
+// anything, the verdict is undecided (sharpness.go, kept_promise.go).
 //
-// [Probe] finds the model of a device's matrix instructions (probe.go).
+// [Probe] finds the model of a device's matrix instructions (package probe).
 //
 // Start reading at [Run]. The package verifies the operations and lowerings that it is
 // given; it names none.
@@ -45,6 +45,7 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/promise"
+	"tokitai/verify/cases"
 )
 
 // Target is the subject of a verification: one lowering of one definition, in the storage formats
@@ -60,16 +61,14 @@ type Target struct {
 	Variants   []Variant      // other ways to run the kernel, for Options.Invariance
 
 	formatList     once[[][]num.DType]
-	patternList    once[[]*pattern]
-	borderList     once[[]border]
 	checkList      once[[]*check]
 	invarianceList once[[]*check]
-	nameList       once[[]string]
 
 	architecture once[string] // of the device
 	models       models
 	shared       *shared // with other targets
-	fixed        fixedParams
+	fixed        cases.Fixed
+	caseTarget   once[*cases.Target]
 }
 
 // once is a value that is built on first use. Verifications of one target may run concurrently.
@@ -142,42 +141,6 @@ func (t *Target) takesLike(l *engine.Lowering) bool {
 
 // ID returns the lowering's id.
 func (t *Target) ID() string { return t.Lowering.ID(t.Definition) }
-
-// Level says how much is checked.
-type Level uint8
-
-const (
-	Smoke      Level = iota // at most 2.1·10⁵ outputs of an operation: for emulators and sanitizers
-	Quick                   // everything on two cores in a minute
-	Full                    // minutes
-	Exhaustive              // hours: every pattern, every pair of 16-bit patterns
-)
-
-var levelNames = []string{"smoke", "quick", "full", "exhaustive"}
-
-func (l Level) String() string { return levelNames[l] }
-
-// ParseLevel returns the level with the given name.
-func ParseLevel(s string) (Level, error) {
-	if i := slices.Index(levelNames, s); i >= 0 {
-		return Level(i), nil
-	}
-	return 0, &UnknownError{What: "level", Name: s, Known: levelNames}
-}
-
-// UnknownError reports an unknown name.
-type UnknownError struct {
-	What, Name string
-	Reason     string // "" if there is nothing of that name
-	Known      []string
-}
-
-func (e *UnknownError) Error() string {
-	if e.Reason != "" {
-		return fmt.Sprintf("%s %q: %s", e.What, e.Name, e.Reason)
-	}
-	return fmt.Sprintf("unknown %s %q", e.What, e.Name)
-}
 
 // Options configures Run. The zero value is level smoke on the CPU with seed 0.
 type Options struct {
@@ -308,8 +271,8 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	if err := t.checkWaived(o.Waive); err != nil {
 		return nil, err
 	}
-	if int(o.Level) >= len(plans) {
-		return nil, &UnknownError{What: "level", Name: fmt.Sprint(uint8(o.Level)), Known: levelNames}
+	if err := o.Level.Check(); err != nil {
+		return nil, err
 	}
 	for _, s := range o.Shapes {
 		if err := t.CheckShape(s); err != nil {
@@ -327,20 +290,20 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	var waiting waiting
 	limited, spend := o.limited(ctx, &waiting)
 	defer spend()
-	var planned schedule
+	var planned cases.Schedule
 	switch {
 	case o.Case != "":
-		c, err := t.parseCase(o.Case)
+		c, err := t.Cases().Parse(o.Case)
 		if err != nil {
 			return nil, err
 		}
-		planned.cases = []*Case{c}
+		planned.Cases = []*cases.Case{c}
 	case ctx.Err() == nil:
-		planned = t.schedule(&o)
+		planned = t.Cases().Schedule(o.request(t))
 	}
 	s := newVerification(t, &o, planned)
 	s.waiting = &waiting
-	s.run(limited, planned.cases)
+	s.run(limited, planned.Cases)
 	defer s.judges.close()
 	faults := s.judges.faults
 	if wrong := s.judges.wrongAnswer(); wrong != "" {
@@ -348,7 +311,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		o.InterpretAll = true
 		s = newVerification(t, &o, planned)
 		s.waiting = &waiting
-		s.run(limited, planned.cases)
+		s.run(limited, planned.Cases)
 	}
 	s.faults = faults
 	r := &Result{Report: s.report(ctx), Replay: s.replay(nil), Shown: s.shown, JudgeFaults: faults}
@@ -420,12 +383,12 @@ type verification struct {
 	listings, artifacts []string      // of the programs that ran, each once
 
 	judges judges
-	faults []string       // of judges
-	whole  map[*Case]bool // where compiled code computes answers: the cases that are interpreted as a whole
+	faults []string             // of judges
+	whole  map[*cases.Case]bool // where compiled code computes answers: the cases that are interpreted as a whole
 }
 
-func newVerification(t *Target, o *Options, planned schedule) *verification {
-	return &verification{t: t, o: o, smoke: planned.smoke, leftOutOfWork: planned.leftOut, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
+func newVerification(t *Target, o *Options, planned cases.Schedule) *verification {
+	return &verification{t: t, o: o, smoke: planned.Smoke, leftOutOfWork: planned.LeftOut, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
 }
 
 // caseResult is the result of one case, as a journal keeps it.
@@ -455,7 +418,7 @@ type caseResult struct {
 }
 
 type failedCase struct {
-	c     *Case
+	c     *cases.Case
 	found *finding
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -221,4 +222,33 @@ func TestTargets(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+}
+
+// TestSmokeIsSmall limits the work of level smoke, which emulators and sanitizers run.
+func TestSmokeIsSmall(t *testing.T) {
+	t.Parallel()
+	for _, x := range someOf(cpuTargets()) {
+		r := run(t, x, verify.Options{Seed: 1, Level: verify.Smoke}).Report
+		if r.Verdict != evidence.Accepted {
+			t.Errorf("%s %s: %s: %s %+v", x.ID(), x.DType, r.Verdict, r.Reason, r.Failure)
+		}
+		if r.Elements > 215_000 || r.Cases < 100 {
+			t.Errorf("%s %s: %d outputs in %d cases, want at most 215,000 in at least 100", x.ID(), x.DType, r.Elements, r.Cases)
+		}
+		_, grids := verify.PatternNames(x)
+		for _, tier := range r.Tiers {
+			applies := tier.Name != evidence.Set && tier.Name != evidence.Statistics && (tier.Name != evidence.Grid || len(grids) > 0) &&
+				(tier.Name != evidence.Relations || len(verify.ChecksOf(x)[evidence.Relations]) > 0)
+			if (tier.Checks > 0) != applies || tier.Failed > 0 || applies != (tier.Note == "") {
+				t.Errorf("%s %s: tier %+v, applies %t", x.ID(), x.DType, tier, applies)
+			}
+		}
+	}
+}
+
+// cpuTargets returns the targets of a verification of the CPU.
+func cpuTargets() []*verify.Target {
+	return slices.DeleteFunc(verify.Targets(all.Operations, cpu.Backend), func(x *verify.Target) bool {
+		return slices.Contains(cpu.Backend.OnDemand(x.Definition), x.Lowering)
+	})
 }

@@ -51,7 +51,7 @@ func TestTensorCores(t *testing.T) {
 	}
 	x := of(num.F32, 1, 1, 1)
 	err := gemm.Forward(q, of(num.F32, 1, 1, 0), x, x, engine.WithLowering("cpu.mma-16-25"))
-	if err == nil || !strings.Contains(err.Error(), "model mma(16,25) takes f16, bf16, e4m3 or e5m2, got f32") {
+	if err == nil || !strings.Contains(err.Error(), "rule mma(16,25) takes f16, bf16, e4m3 or e5m2, got f32") {
 		t.Errorf("f32: got %v", err)
 	}
 }

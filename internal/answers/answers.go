@@ -11,7 +11,7 @@
 // A section begins with the definition's name, the SHA-256 of its text
 // (def.Definition.Hash) and the formats of its operands, in order. Each line has the
 // self-test's name, the hash of its inputs and the hash of its outputs. Contractions
-// follow model fma. Empty lines and lines that begin with # are ignored. The last line is
+// follow rule fma. Empty lines and lines that begin with # are ignored. The last line is
 // the word sha256 and the SHA-256 of all bytes before it.
 //
 // A hash of data is the SHA-256 of these bytes:

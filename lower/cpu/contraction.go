@@ -49,7 +49,7 @@ func newContraction(d *def.Definition) *contraction {
 }
 
 func (p *contraction) String() string {
-	return fmt.Sprintf("packed contraction %s: tiles of %d×%d, blocks of %d, inner loop %d×%d, model fma\n",
+	return fmt.Sprintf("packed contraction %s: tiles of %d×%d, blocks of %d, inner loop %d×%d, rule fma\n",
 		p.d.Name, tileRows, tileCols, tileDepth, panelRows, panelCols)
 }
 

@@ -16,7 +16,7 @@ func boundsOf(d *def.Definition) []bound.Form {
 	left, right, result, length := element(&d.Operands[0]), element(&d.Operands[1]), element(&d.Operands[2]), d.SummedOver()
 	return []bound.Form{{
 		Output: d.Operands[2].Name, Theorem: "Gemm.fma_chain_error",
-		Text: []string{fmt.Sprintf("bound = g(%s) * (sum |%s*%s| over %s) + %s*2^-149, under model fma; |%s| joins the sum when accumulating",
+		Text: []string{fmt.Sprintf("bound = g(%s) * (sum |%s*%s| over %s) + %s*2^-149, by the rule fma; |%s| joins the sum when accumulating",
 			length, left, right, strings.ToLower(length), length, result)},
 		At: boundAt,
 	}}

@@ -56,11 +56,11 @@
 //	C        M,N    as A, or f32  fully written
 //
 //	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //
 // # gemm.forward.accumulate
@@ -73,11 +73,11 @@
 //	C        M,N    as A, or f32  read, then written in place
 //
 //	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //
 // # gemm.grad_a
@@ -90,11 +90,11 @@
 //	dA       M,K    as dC, or f32  fully written
 //
 //	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //
 // # gemm.grad_a.accumulate
@@ -107,11 +107,11 @@
 //	dA       M,K    as dC, or f32  read, then written in place
 //
 //	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //
 // # gemm.grad_b
@@ -124,11 +124,11 @@
 //	dB       K,N    as A, or f32  fully written
 //
 //	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //
 // # gemm.grad_b.accumulate
@@ -141,11 +141,11 @@
 //	dB       K,N    as A, or f32  read, then written in place
 //
 //	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //
 // # gemm.batched.forward
@@ -158,11 +158,11 @@
 //	C        H,M,N  as A, or f32  fully written
 //
 //	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
 //	C9  each matrix of the result has the bits of the product of the two matrices alone
@@ -177,11 +177,11 @@
 //	C        H,M,N  as A, or f32  read, then written in place
 //
 //	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
 //	C9  each matrix of the result has the bits of the product of the two matrices alone
@@ -196,11 +196,11 @@
 //	dA       H,M,K  as dC, or f32  fully written
 //
 //	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
 //	C9  each matrix of the result has the bits of the product of the two matrices alone
@@ -215,11 +215,11 @@
 //	dA       H,M,K  as dC, or f32  read, then written in place
 //
 //	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
 //	C9  each matrix of the result has the bits of the product of the two matrices alone
@@ -234,11 +234,11 @@
 //	dB       H,K,N  as A, or f32  fully written
 //
 //	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
 //	C9  each matrix of the result has the bits of the product of the two matrices alone
@@ -253,11 +253,11 @@
 //	dB       H,K,N  as A, or f32  read, then written in place
 //
 //	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
-//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result may not overlap the operands; the operands may be the same tensor
-//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
 //	C9  each matrix of the result has the bits of the product of the two matrices alone
@@ -274,10 +274,10 @@
 //	scale_b  N      f32
 //
 //	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
-//	C2  under model fma: acc = fma(A, B, acc), the summed index ascending from +0; every product is exact
+//	C2  by the rule fma: acc = fma(A, B, acc), the summed index ascending from +0; every product is exact
 //	C3  acc is multiplied by scale_a[m], and that by scale_b[n], each product rounded to binary32; one rounding to the result's format
 //	C4  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN, and so does an infinite sum or scale times 0; other infinities give an infinity; e4m3 has no infinities
-//	C5  zeros are multiplied like everything else; under model fma, a sum of zero is +0
+//	C5  zeros are multiplied like everything else; by the rule fma, a sum of zero is +0
 //	C6  the result may not overlap the operands; the operands may be the same tensor
 //	C7  subnormals are kept; a product with a scale that overflows binary32 is infinite, and so is a result too large for its format
 //

@@ -18,10 +18,10 @@ var FP8ForwardDefinition = def.Must(def.Contraction("gemm.fp8.forward", scaledFo
 	Factors: def.Only(num.FP8DTypes...),
 	Formula: []string{"C[m,n] = (sum over k of A[m,k] * B[n,k]) * scale_a[m] * scale_b[n]"},
 	Clauses: []string{
-		"under model fma: acc = fma(A, B, acc), the summed index ascending from +0; every product is exact",
+		"by the rule fma: acc = fma(A, B, acc), the summed index ascending from +0; every product is exact",
 		"acc is multiplied by scale_a[m], and that by scale_b[n], each product rounded to binary32; one rounding to the result's format",
 		"NaN, 0 times an infinity, or infinities of both signs in a sum give NaN, and so does an infinite sum or scale times 0; other infinities give an infinity; e4m3 has no infinities",
-		"zeros are multiplied like everything else; under model fma, a sum of zero is +0",
+		"zeros are multiplied like everything else; by the rule fma, a sum of zero is +0",
 	},
 })))
 
@@ -50,7 +50,7 @@ func fp8Operation() *op.Operation {
 func fp8Bounds() []bound.Form {
 	return []bound.Form{{
 		Output: "C",
-		Text:   []string{"bound = (g(K+2) * (sum |A[m,k]*B[n,k]| over k) + K*2^-148) * |scale_a[m]*scale_b[n]| + 2^-149 * (1 + |scale_b[n]|), under model fma"},
+		Text:   []string{"bound = (g(K+2) * (sum |A[m,k]*B[n,k]| over k) + K*2^-148) * |scale_a[m]*scale_b[n]| + 2^-149 * (1 + |scale_b[n]|), by the rule fma"},
 		At: func(call *bound.Call) func(r, c int) float64 {
 			a, b := call.Matrix("A"), call.Matrix("B")
 			rows, cols := call.Matrix("scale_a"), call.Matrix("scale_b")

@@ -28,11 +28,11 @@ func clauses(batch []string, accumulate bool) []string {
 	}
 	list := []string{
 		sizesClause,
-		"under model fma: acc = fma(left, right, acc), the summed index ascending from " + start + "; one rounding to the result's format",
+		"by the rule fma: acc = fma(left, right, acc), the summed index ascending from " + start + "; one rounding to the result's format",
 		"NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity",
 		"zeros are multiplied like everything else",
 		apartClause,
-		"under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign",
+		"by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign",
 		"subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite",
 	}
 	if batch != nil {

@@ -2,7 +2,7 @@
 // processor.
 //
 // Every element of a result is a chain of fused multiply-adds in ascending order of the
-// summed index, rounded once at the end: model fma. Vectors run across the columns of the
+// summed index, rounded once at the end: rule fma. Vectors run across the columns of the
 // result, so each lane is one such chain, and a block of the summed index leaves its
 // accumulators in binary32 for the next block. Neither blocks nor tiles nor the number of
 // workers can change a bit.

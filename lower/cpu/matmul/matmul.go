@@ -50,6 +50,6 @@ type program struct {
 // String describes the blocks and lists the code of the full register block.
 func (p *program) String() string {
 	t, b := &p.code.target, p.blocking
-	return fmt.Sprintf("contraction %s of %v to %v: %s, register blocks of %d×%d, blocks of %d, tiles of %d×%d, model fma\n\n%s",
+	return fmt.Sprintf("contraction %s of %v to %v: %s, register blocks of %d×%d, blocks of %d, tiles of %d×%d, rule fma\n\n%s",
 		p.d.Name, p.code.dtype, p.result, t.set, t.rows, t.vectors*t.lanes, b.depth, b.panels*t.rows, b.vectors*t.lanes, p.code.listing())
 }

@@ -271,7 +271,7 @@ func TestString(t *testing.T) {
 	eachSet(t, func(t *testing.T, set machine.Set) {
 		text := compile(t, cputest.Products()[0], formats[1], set).String()
 		fma := map[machine.Set]string{machine.AVX512: "vfmadd231ps zmm", machine.AVX2: "vfmadd231ps ymm", machine.NEON: "fmla"}[set]
-		for _, want := range []string{set.String(), "contraction product of f16 to f16", "model fma", "multiply", fma} {
+		for _, want := range []string{set.String(), "contraction product of f16 to f16", "rule fma", "multiply", fma} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the program does not mention %q", want)
 			}

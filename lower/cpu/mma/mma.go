@@ -49,10 +49,10 @@ type program struct {
 // mma(L,F) or panels of it.
 func Compile(d *def.Definition, dtypes []num.DType, accum def.Accum, set machine.Set) (lowercpu.Program, error) {
 	if d.Product() == nil {
-		return nil, fmt.Errorf("%s: model %s is for contractions, got %s", d.Name, accum, d.Form)
+		return nil, fmt.Errorf("%s: rule %s is for contractions, got %s", d.Name, accum, d.Form)
 	}
 	if accum.Inner() == def.FMAChain {
-		return nil, fmt.Errorf("%s: model %s has no steps, want mma(L,F) or panels of it", d.Name, accum)
+		return nil, fmt.Errorf("%s: rule %s has no steps, want mma(L,F) or panels of it", d.Name, accum)
 	}
 	if err := accum.Takes(dtypes[0]); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
@@ -76,7 +76,7 @@ func Compile(d *def.Definition, dtypes []num.DType, accum def.Accum, set machine
 
 // String describes the program, and lists its code if it was generated.
 func (p *program) String() string {
-	return fmt.Sprintf("contraction %s: tiles of %d×%d, blocks of %d, strips of %d columns by %s, model %s\n%s",
+	return fmt.Sprintf("contraction %s: tiles of %d×%d, blocks of %d, strips of %d columns by %s, rule %s\n%s",
 		p.d.Name, tileRows, tileCols, p.depth, p.lanes, p.language, p.accum, p.listing())
 }
 

@@ -287,9 +287,9 @@ func TestCompileRefuses(t *testing.T) {
 		accum  def.Accum
 		want   string
 	}{
-		{rowwise, []num.DType{num.F16, num.F16}, def.MMA(16, 25), "copy: model mma(16,25) is for contractions, got rowwise"},
-		{product, formats[0], def.FMAChain, "product: model fma has no steps, want mma(L,F) or panels of it"},
-		{product, formats[0], def.Panels(def.FMAChain, 4), "product: model panels(fma,4) has no steps"},
+		{rowwise, []num.DType{num.F16, num.F16}, def.MMA(16, 25), "copy: rule mma(16,25) is for contractions, got rowwise"},
+		{product, formats[0], def.FMAChain, "product: rule fma has no steps, want mma(L,F) or panels of it"},
+		{product, formats[0], def.Panels(def.FMAChain, 4), "product: rule panels(fma,4) has no steps"},
 		{product, formats[0], def.MMA(33, 25), "want 1 to 32"},
 		{product, formats[0], def.Panels(def.MMA(16, 25), 3), "want a power of two"},
 		{product, []num.DType{num.F32, num.F32, num.F32}, def.MMA(16, 25), "takes f16, bf16, e4m3 or e5m2, got f32"},

@@ -1,0 +1,86 @@
+package explain_test
+
+import (
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/trial"
+	"tokitai/verify/cases"
+	"tokitai/verify/explain"
+)
+
+func twice() *cases.Target {
+	d := def.Must(def.Rowwise("test.twice", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Add(x), def.Like("x")) }))
+	return cases.New(cases.Facts{Definition: d, DType: num.F32, Formats: d.Formats()[:1], IsBits: true, Checks: func() []cases.Check { return nil }})
+}
+
+// TestWhen checks that a condition on sizes, layouts or values is found, and that its boundary is made
+// exact by further cases.
+func TestWhen(t *testing.T) {
+	t.Parallel()
+	target := twice()
+	size := func(c *cases.Case, letter string) int { n, _ := c.Size(letter); return n }
+	inputs := func(c *cases.Case) []num.Array {
+		operands := trial.New(target.Definition, c.Formats, c.Lengths(), func(int) trial.Layout { return trial.Layout{} }).Arrays()
+		target.Fill(c, 1, operands)
+		return operands
+	}
+	for _, test := range []struct {
+		want  string
+		fails func(c *cases.Case) bool
+	}{
+		{"only where C is odd: all ", func(c *cases.Case) bool { return size(c, "C")%2 == 1 }},
+		{"only where C > 700: all ", func(c *cases.Case) bool { return size(c, "C") > 700 }},
+		{"only where rows have gaps between them: all ", func(c *cases.Case) bool { return c.Gap > 0 }},
+		{"only where a NaN is among the inputs: all ", func(c *cases.Case) bool {
+			a := inputs(c)[0]
+			for r := range a.Rows {
+				for col := range a.Cols {
+					if v := a.At(r, col); v != v {
+						return true
+					}
+				}
+			}
+			return false
+		}},
+		{"always: all ", func(*cases.Case) bool { return true }},
+	} {
+		var examples []*explain.Example
+		for _, c := range target.List(&cases.Request{Level: cases.Smoke}) {
+			examples = append(examples, &explain.Example{Case: c, Fails: test.fails(c), Params: target.Params(c)})
+		}
+		tried := 0
+		s := &explain.Search{Target: target, Inputs: inputs, Try: func(c *cases.Case) (fails, ok bool) { tried++; return test.fails(c), true }}
+		if got := s.When(examples); !strings.HasPrefix(got, test.want) {
+			t.Errorf("after %d further cases: got %q, want %q", tried, got, test.want)
+		}
+	}
+}
+
+// TestWhere checks that the places of wrong elements are described by rows and columns.
+func TestWhere(t *testing.T) {
+	t.Parallel()
+	o := &twice().Definition.Operands[1]
+	a := num.NewArray(num.F32, 6, 40)
+	for want, isWrong := range map[string]func(r, c int) bool{
+		"column ≥ 32":                  func(_, c int) bool { return c >= 32 },
+		"the last row, 5":              func(r, _ int) bool { return r == 5 },
+		"every 8th column from 3 on":   func(_, c int) bool { return c%8 == 3 },
+		"all 240 elements of y":        func(int, int) bool { return true },
+		"y[0,0] alone, of 240 element": func(r, c int) bool { return r+c == 0 },
+	} {
+		var places []trial.Place
+		for r := range a.Rows {
+			for c := range a.Cols {
+				if isWrong(r, c) {
+					places = append(places, trial.Place{Operand: 1, Row: r, Col: c})
+				}
+			}
+		}
+		if got := explain.Where(o, a, places, "y[0,0]"); !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

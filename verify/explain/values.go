@@ -1,0 +1,100 @@
+package explain
+
+import (
+	"math"
+
+	"tokitai/num"
+	"tokitai/verify/cases"
+)
+
+// valueKinds records which kinds of values the inputs of a case have.
+type valueKinds struct {
+	nan, inf, zero, negativeZero, subnormal, negative bool
+
+	beyond, twice  bool      // an index outside of its table, and two that are equal
+	largest, least []float64 // by operand: magnitudes of finite numbers other than 0
+}
+
+func (k *valueKinds) floats(operand int, a num.Array) {
+	smallest := num.ULP(a.DType, 0) / num.ULP(a.DType, 1) // normal number
+	row := make([]float32, a.Cols)
+	for r := range a.Rows {
+		a.Floats(r, row)
+		for _, v := range row {
+			x := float64(v)
+			size := math.Abs(x)
+			switch {
+			case x != x:
+				k.nan = true
+				continue
+			case size > math.MaxFloat32:
+				k.inf = true
+				continue
+			case x == 0:
+				k.zero = true
+				k.negativeZero = k.negativeZero || math.Signbit(x)
+				continue
+			}
+			k.subnormal = k.subnormal || size < smallest
+			k.negative = k.negative || x < 0
+			k.largest[operand] = max(k.largest[operand], size)
+			if k.least[operand] == 0 || size < k.least[operand] {
+				k.least[operand] = size
+			}
+		}
+	}
+}
+
+func (k *valueKinds) indices(c *cases.Case, a num.Array) {
+	n, _ := c.Size("V")
+	seen := map[int32]bool{}
+	for r := range a.Rows {
+		for col := range a.Cols {
+			x := a.Int(r, col)
+			k.beyond = k.beyond || x < 0 || int(x) >= n
+			k.twice = k.twice || seen[x]
+			seen[x] = true
+		}
+	}
+}
+
+// valueConditions returns properties of the inputs' values, for examples that have them.
+func (f *Search) valueConditions(examples []*Example) []*condition {
+	l := &conditions{examples: examples}
+	d := f.Target.Definition
+	l.both(3, func(e *Example) bool { return e.values.nan }, "a NaN is among the inputs", "no NaN is among the inputs")
+	l.both(3, func(e *Example) bool { return e.values.inf }, "an infinity is among the inputs", "no infinity is among the inputs")
+	l.both(3, func(e *Example) bool { return e.values.nan || e.values.inf }, "a NaN or an infinity is among the inputs", "all inputs are finite")
+	l.both(3, func(e *Example) bool { return e.values.zero }, "a zero is among the inputs", "no zero is among the inputs")
+	l.both(3, func(e *Example) bool { return e.values.negativeZero }, "a −0 is among the inputs", "no −0 is among the inputs")
+	l.both(3, func(e *Example) bool { return e.values.subnormal }, "a subnormal is among the inputs", "no subnormal is among the inputs")
+	l.both(3, func(e *Example) bool { return e.values.negative }, "a negative number is among the inputs", "no negative number is among the inputs")
+	l.both(3, func(e *Example) bool { return e.values.beyond }, "an index is outside of its table", "no index is outside of its table")
+	l.both(3, func(e *Example) bool { return e.values.twice }, "two indices are equal", "no two indices are equal")
+	for i := range d.Operands {
+		if !d.Operands[i].IsIn || d.Operands[i].IsIndex {
+			continue
+		}
+		name := d.Operands[i].Name
+		l.threshold(5, func(e *Example) float64 { return e.values.largest[i] }, numberText("the largest |"+name+"|"))
+		l.threshold(5, func(e *Example) float64 { return e.values.least[i] }, numberText("the smallest |"+name+"|"))
+	}
+	return l.list
+}
+
+// kindsOf looks at the inputs of a case.
+func (f *Search) kindsOf(c *cases.Case) *valueKinds {
+	d, operands := f.Target.Definition, f.Inputs(c)
+	k := &valueKinds{largest: make([]float64, len(d.Operands)), least: make([]float64, len(d.Operands))}
+	for i := range d.Operands {
+		o, a := &d.Operands[i], operands[i]
+		switch {
+		case !o.IsIn:
+		case o.IsIndex:
+			k.indices(c, a)
+		default:
+			k.floats(i, a)
+		}
+	}
+	return k
+}
