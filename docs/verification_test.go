@@ -24,7 +24,7 @@ import (
 // TestQuotedSource: what documents quote is what is compiled and run.
 func TestQuotedSource(t *testing.T) {
 	hold(t, "../README.md", "example", goBlock(body(t, "../tokitai_test.go", "Example")))
-	hold(t, "go.md", "definition", goBlock(declarations(t, "../example/rmsnorm/main.go", "RMSNorm")))
+	hold(t, "go.md", "definition", goBlock(declarations(t, "../example/geglu/main.go", "GEGLU")))
 	hold(t, "cases.md", "levels", levelTable(t))
 	hold(t, "judging.md", "thresholds", goBlock(declarations(t, "../verify/statistics.go", "mostBias", "mostMeanSquare", "mostMisrounded")))
 }

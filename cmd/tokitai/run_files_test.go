@@ -254,6 +254,8 @@ func TestInputsOfOperations(t *testing.T) {
 		"crossentropy":                               "logits label",
 		"gelu.forward":                               "x",
 		"gelu.backward":                              "x dy",
+		"swiglu.forward":                             "gate up",
+		"swiglu.backward":                            "dy gate up",
 		"embedding.forward":                          "index weight",
 		"embedding.backward --param vocab=3":         "index dout",
 		"embedding.backward --param accumulate=true": "index dout dweight",

@@ -163,8 +163,8 @@ var rooms = []room{
 	{path: ".", mustNot: []ban{{"op", "the root package imports no operation: programs import those that they use"}}},
 	{path: "cmd/tokitai"},
 	{path: "clients/python"},
+	{path: "example/geglu"},
 	{path: "example/greedy"},
-	{path: "example/rmsnorm"},
 }
 
 func TestImports(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
 	"tokitai/op/softmax"
+	"tokitai/op/swiglu"
 	"tokitai/trial/randdef"
 )
 
@@ -25,6 +26,7 @@ var shipped = []*def.Definition{
 	softmax.ForwardDefinition, softmax.BackwardDefinition,
 	crossentropy.Definition,
 	gelu.ForwardDefinition, gelu.BackwardDefinition,
+	swiglu.ForwardDefinition, swiglu.BackwardDefinition,
 	layernorm.ForwardDefinition, layernorm.BackwardDefinition,
 	adamw.InPlaceDefinition, adamw.MasterDefinition, adamw.StochasticDefinition,
 	norm.SquareSumDefinition, norm.TotalDefinition, norm.ClipDefinition,

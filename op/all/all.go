@@ -14,6 +14,7 @@ import (
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
 	"tokitai/op/softmax"
+	"tokitai/op/swiglu"
 )
 
 // Operations are all operations, grouped as in the documents.
@@ -22,6 +23,7 @@ var Operations = slices.Concat(
 	softmax.Operations,
 	crossentropy.Operations,
 	gelu.Operations,
+	swiglu.Operations,
 	embedding.Operations,
 	layernorm.Operations,
 	adamw.Operations,

@@ -21,6 +21,7 @@ import (
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
 	"tokitai/op/softmax"
+	"tokitai/op/swiglu"
 )
 
 // TestEveryClauseIsClassified: every clause of every definition is of one kind, and those about
@@ -112,6 +113,11 @@ func TestClausesCover(t *testing.T) {
 		{gelu.BackwardDefinition, nil, map[string]rows{"dy": {{1, nan, 1, 1, inf, 1, 65504, 0x1p-20, 0x1p-14}}, "x": {{1, 1, nan, -inf, 1, 0, 1.5, 1, -1.5}}}, num.F16, map[string]string{
 			"C2": "dx[0,1] dx[0,2]", "C3": "dx[0,3]", "C4": "dx[0,4]", "C5": "dx[0,5]", "C7": "dx[0,6] dx[0,7] dx[0,8]"}},
 		{gelu.BackwardDefinition, nil, map[string]rows{"dy": {{1, 1}}, "x": {{0x1p43, 20}}}, num.F32, map[string]string{"C6": "dx[0,0]"}},
+		{swiglu.ForwardDefinition, nil, map[string]rows{"gate": {{1, nan, 1, inf, -inf, 1, minus, 0x1p-20, 300, 1, 1}}, "up": {{1, 1, nan, 1, 1, -inf, 1, 1, 300, 0x1p-20, 0x1p-14}}}, num.F16, map[string]string{
+			"C2": "y[0,1] y[0,2]", "C3": "y[0,3] y[0,4]", "C4": "y[0,5]", "C5": "y[0,6]", "C7": "y[0,7] y[0,8] y[0,9] y[0,10]"}},
+		{swiglu.BackwardDefinition, nil, map[string]rows{
+			"dy": {{1, nan, 1, 1, 1, inf, 1, 1, 300, 1}}, "gate": {{1, 1, nan, 1, -inf, 1, 1, 0, 100, 1}}, "up": {{1, 1, 1, nan, 1, 1, inf, 1, 300, 0x1p-20}}}, num.F16, map[string]string{
+			"C2": "dgate[0,1] dup[0,1] dgate[0,2] dup[0,2] dgate[0,3]", "C3": "dgate[0,4] dup[0,4]", "C4": "dgate[0,5] dup[0,5] dgate[0,6]", "C5": "dgate[0,7] dup[0,7]", "C7": "dgate[0,8] dgate[0,9]"}},
 		{layernorm.ForwardDefinition, []float64{1e-5}, map[string]rows{"x": {{1, 2}, {1, inf}, {nan, 2}, {1e38, -1e38}, {3, 3}}, "gamma": {{1, 1}}, "beta": {{0, 0}}}, num.F32, map[string]string{
 			"C3": "y1 mean1 rstd1 y2 mean2 rstd2", "C5": "y3 mean3 rstd3", "C8": "rstd3"}},
 		{layernorm.ForwardDefinition, []float64{0}, map[string]rows{"x": {{1, 2}, {3, 3}, {0x1p-80, 0}, {60000, 0}}, "gamma": {{65504, nan}}, "beta": {{100, 1}}}, num.F16, map[string]string{

@@ -18,6 +18,7 @@ import (
 	"tokitai/op/gemm"
 	"tokitai/op/layernorm"
 	"tokitai/op/softmax"
+	"tokitai/op/swiglu"
 	"tokitai/truth"
 )
 
@@ -40,6 +41,10 @@ var gradients = []gradient{
 	{
 		forward: gelu.ForwardDefinition, backward: gelu.BackwardDefinition,
 		faults: []fault{{"missing factor of the cube", "{6*sqrt(2/pi)*0.044715}", "{2*sqrt(2/pi)*0.044715}"}, {"missing term", "fma(t6, h, t9)", "mul(1, t9)"}, {"wrong sign", "neg(e)", "abs(e)"}},
+	},
+	{
+		forward: swiglu.ForwardDefinition, backward: swiglu.BackwardDefinition,
+		faults: []fault{{"missing term", "fma(t5, h, t6)", "mul(1, t6)"}, {"wrong sign", "neg(e)", "abs(e)"}, {"missing factor", "mul(up, slope)", "mul(1, slope)"}, {"dup of up", "mul(dy, silu)", "mul(up, silu)"}},
 	},
 	{
 		forward: layernorm.ForwardDefinition, backward: layernorm.BackwardDefinition, of: []string{"y"}, saved: []string{"mean", "rstd"},
