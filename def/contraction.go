@@ -341,7 +341,7 @@ func last(dims []string, back int) string { return dims[len(dims)-back] }
 func parseContraction(d *Definition, ring Ring) (*Definition, error) {
 	ops := d.Operands
 	if n := len(ops); n < 3 || n > 6 {
-		return nil, operandCountError(d)
+		return nil, operandCountError(d, "3 to 6")
 	}
 	f := ContractionForm{
 		Left: ops[0].Name, LeftDims: ops[0].Dims, Right: ops[1].Name, RightDims: ops[1].Dims,

@@ -67,7 +67,7 @@ func (f *Lookup) derivative(d *Definition, w wanted, _ []*Function) (*Definition
 func parseGather(d *Definition, _ Ring) (*Definition, error) {
 	ops := d.Operands
 	if len(ops) != 3 {
-		return nil, operandCountError(d)
+		return nil, operandCountError(d, "3")
 	}
 	return Gather(d.Name, GatherForm{Index: ops[0].Name, Table: ops[1].Name, Out: ops[2].Name, Formula: d.formula, Clauses: d.clauses})
 }

@@ -15,8 +15,8 @@ func fixed(build func(d *Definition, ring Ring) (*Definition, error)) func(*pars
 }
 
 // operandCountError says that a form takes another number of operands.
-func operandCountError(d *Definition) error {
-	return fmt.Errorf("a %s with %d operands, want 3", d.Form, len(d.Operands))
+func operandCountError(d *Definition, want string) error {
+	return fmt.Errorf("a %s with %d operands, want %s", d.Form, len(d.Operands), want)
 }
 
 func (p *parser) fixed(build func(d *Definition, ring Ring) (*Definition, error)) (*Definition, error) {

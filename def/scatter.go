@@ -89,7 +89,7 @@ func (f *Scatter) derivative(d *Definition, w wanted, _ []*Function) (*Definitio
 func parseScatterAdd(d *Definition, _ Ring) (*Definition, error) {
 	ops := d.Operands
 	if len(ops) != 3 {
-		return nil, operandCountError(d)
+		return nil, operandCountError(d, "3")
 	}
 	return ScatterAdd(d.Name, ScatterForm{Index: ops[0].Name, Rows: ops[1].Name, Result: ops[2].Name,
 		Accumulate: ops[2].IsIn, Formula: d.formula, Clauses: d.clauses})
