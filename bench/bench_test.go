@@ -547,3 +547,14 @@ func TestCaseBytes(t *testing.T) {
 		t.Errorf("got %d, want the most", got)
 	}
 }
+
+// TestDistinct counts the values of all columns of an index.
+func TestDistinct(t *testing.T) {
+	index := num.NewArray(num.I32, 2, 3)
+	for i, v := range []uint32{4, 1, 4, 2, 4, 7} {
+		index.SetBits(i/3, i%3, v)
+	}
+	if got := Distinct(index); got != 4 {
+		t.Errorf("got %d different values, want 4", got)
+	}
+}

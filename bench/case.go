@@ -210,7 +210,9 @@ func Traffic(d *def.Definition, operands []num.Array) int64 {
 func Distinct(index num.Array) int {
 	seen := map[int32]bool{}
 	for r := range index.Rows {
-		seen[index.Int(r, 0)] = true
+		for c := range index.Cols {
+			seen[index.Int(r, c)] = true
+		}
 	}
 	return len(seen)
 }

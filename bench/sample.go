@@ -218,14 +218,14 @@ func pickColumns(a num.Array, columns []int) num.Array {
 // renumber turns an index into the table into one into its sampled rows; −1 stands for the
 // others, which the reference skips.
 func renumber(index num.Array, rows []int) num.Array {
-	b := num.NewArray(index.DType, index.Rows, 1)
-	for r := range index.Rows {
-		k, ok := slices.BinarySearch(rows, int(index.Int(r, 0)))
+	b := num.NewArray(index.DType, index.Rows, index.Cols)
+	trial.FillBits(b, func(r, c int) uint32 {
+		k, ok := slices.BinarySearch(rows, int(index.Int(r, c)))
 		if !ok {
 			k = -1
 		}
-		b.SetBits(r, 0, uint32(int32(k)))
-	}
+		return uint32(int32(k))
+	})
 	return b
 }
 

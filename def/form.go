@@ -153,12 +153,13 @@ func (d *Definition) Copies() bool {
 }
 
 // ChosenBy returns the position of the operand that chooses which rows of another one are read, or
-// -1 if all are.
+// -1 if all are: an index in the range of an input's rows.
 func (d *Definition) ChosenBy(operand int) int {
-	if f, ok := d.Form.(*Lookup); ok && operand == f.Table {
-		return f.Index
+	o, letter := &d.Operands[operand], d.AxisOf(Indexed)
+	if letter == "" || o.IsOut || len(o.Dims) == 0 || o.Dims[0] != letter {
+		return -1
 	}
-	return -1
+	return slices.IndexFunc(d.Operands, func(o Operand) bool { return o.IsIndex && o.Bound == letter })
 }
 
 // HasAxes reports whether a definition has batch axes or groups.
@@ -246,13 +247,14 @@ const (
 
 // Access returns where the definition's output elements find their inputs.
 func (d *Definition) Access() Access {
-	switch isIndexed := d.AxisOf(Indexed) != ""; {
+	letter := d.AxisOf(Indexed)
+	switch {
 	case d.Multiplies():
 		return OfProducts
-	case isIndexed && d.AxisOf(Summed) != "":
+	case letter == "":
+		return AlongRows
+	case slices.ContainsFunc(d.Operands, func(o Operand) bool { return o.IsOut && slices.Contains(o.Dims, letter) }):
 		return ToIndex
-	case isIndexed:
-		return FromIndex
 	}
-	return AlongRows
+	return FromIndex
 }

@@ -227,7 +227,7 @@ func setOperand(o *lower.Operand, d *def.Definition, i int, t *tensor.Tensor) er
 		a, _ := t.Array()
 		o.Data = a.Data
 	}
-	if len(d.Operands[i].Dims) == 1 && d.Operands[i].Dims[0] != "C" {
+	if len(d.Operands[i].Dims) == 1 && d.Operands[i].Extent != def.PerColumn {
 		switch {
 		case t.IsContiguous():
 			o.Rows, o.Cols, o.Stride = t.Len(), 1, 1
@@ -325,7 +325,7 @@ func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error 
 			if err != nil {
 				return fmt.Errorf("%s: %w", d.Name, err)
 			}
-			a = num.Array{DType: a.DType, Rows: a.Rows, Cols: 1, Stride: 1, Data: raw}
+			a = num.Array{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Cols, Data: raw}
 		}
 		if err := checkIndex(d, &l.Call, i, &a); err != nil {
 			return err
@@ -344,18 +344,20 @@ func checkIndex(d *def.Definition, c *lower.Call, operand int, a *num.Array) err
 	}
 	last := int32(0)
 	for r := range a.Rows {
-		v := a.Int(r, 0)
-		if o.IsOffsets {
-			if (r > 0 || v == 0) && v >= last && (r < a.Rows-1 || int(v) == bound) {
-				last = v
+		for c := range a.Cols {
+			v := a.Int(r, c)
+			if o.IsOffsets {
+				if (r > 0 || v == 0) && v >= last && (r < a.Rows-1 || int(v) == bound) {
+					last = v
+					continue
+				}
+				return NewIndexError(d, operand, r, v, bound, 0)
+			}
+			if v >= 0 && int(v) < bound || hasExcept && v == except {
 				continue
 			}
-			return NewIndexError(d, operand, r, v, bound, 0)
+			return NewIndexError(d, operand, r*a.Cols+c, v, bound, except)
 		}
-		if v >= 0 && int(v) < bound || hasExcept && v == except {
-			continue
-		}
-		return NewIndexError(d, operand, r, v, bound, except)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -503,4 +504,55 @@ func without(args engine.Args, names ...string) engine.Args {
 		delete(args, name)
 	}
 	return args
+}
+
+// TestIndicesOfSeveralColumns checks every index of a row, also where the host reads a copy.
+func TestIndicesOfSeveralColumns(t *testing.T) {
+	d := &def.Definition{Name: "paged", Operands: []def.Operand{
+		{Name: "x", Dims: []string{"P", "B"}, IsIn: true},
+		{Name: "pages", Dims: []string{"R", "T"}, IsIn: true, IsIndex: true, Bound: "P"},
+	}}
+	for bad := range 6 {
+		x, pages := num.NewArray(num.F32, 4, 2), num.NewArray(num.I32, 2, 3)
+		pages.SetBits(bad/3, bad%3, 4)
+		want := engine.IndexError{Op: "paged", Operand: "pages", Position: bad, Value: 4, Bound: 4}
+		copied, err := tensor.FromBytes(cpu.Queue().Device(), num.I32, pages.Data, 2, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{
+			"in place": engine.CheckIndices(d, []num.Array{x, pages}, nil),
+			"a copy":   engine.CheckCopiedIndices(d, []num.Array{x, {DType: num.I32, Rows: 2, Cols: 3, Stride: 7}}, []*tensor.Tensor{nil, copied}),
+		} {
+			if got, ok := errors.AsType[*engine.IndexError](err); !ok || *got != want {
+				t.Errorf("%s: got %v, want %v", what, err, &want)
+			}
+		}
+	}
+}
+
+// TestScalesOfAnyLetter multiplies columns by scales whose size has the letter of a row's columns.
+func TestScalesOfAnyLetter(t *testing.T) {
+	d, err := def.Contraction("scaled", def.ContractionForm{
+		Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "C"}, Result: "y", ResultDims: []string{"M", "C"},
+		Scales: def.Scales{Col: "scale"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := cpu.Queue().Device()
+	of := func(values []float32, shape ...int) *tensor.Tensor {
+		x, err := tensor.FromFloat32(dev, num.F32, values, shape...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	y := of(make([]float32, 2), 1, 2)
+	if err := engine.Call(cpu.Queue(), d, []*tensor.Tensor{of([]float32{3}, 1, 1), of([]float32{1, 2}, 1, 2), y, of([]float32{5, 7}, 2)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := y.Float32s(); err != nil || got[0] != 15 || got[1] != 42 {
+		t.Errorf("got %v, %v, want 15 and 42", got, err)
+	}
 }

@@ -54,7 +54,7 @@ func (e *LaunchError) Unwrap() error { return e.Cause }
 type IndexError struct {
 	Op       string
 	Operand  string
-	Position int
+	Position int // counted row after row
 	Value    int32
 	Bound    int
 	Except   string // one more allowed value, in words, or ""

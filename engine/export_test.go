@@ -2,7 +2,9 @@ package engine
 
 import (
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
+	"tokitai/tensor"
 )
 
 // SetCorrupt sets the hook that damages outputs of self-tests; nil removes it.
@@ -64,4 +66,13 @@ func Plans(q *Queue) int { return len(*q.plans.plans.Load()) }
 func HoldMaking(q *Queue) (release func()) {
 	q.plans.adding.Lock()
 	return q.plans.adding.Unlock
+}
+
+// CheckCopiedIndices checks the indices of tensors as if the host could not address them.
+func CheckCopiedIndices(d *def.Definition, operands []num.Array, tensors []*tensor.Tensor) error {
+	l := &Launch{}
+	for i := range operands {
+		l.Operands = append(l.Operands, lower.Operand{Array: operands[i]})
+	}
+	return checkIndices(d, l, tensors)
 }

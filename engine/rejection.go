@@ -81,10 +81,10 @@ func (c *selfTestCase) withIndices(test selfTest, isInRange bool) selfTestCase {
 			continue
 		}
 		bound := test.sizes[o.Bound]
-		trial.FillBits(a, func(r, _ int) uint32 {
-			v := int(a.Int(r, 0))
+		trial.FillBits(a, func(r, k int) uint32 {
+			v := int(a.Int(r, k))
 			switch {
-			case !isInRange && r == a.Rows-1:
+			case !isInRange && r == a.Rows-1 && k == a.Cols-1:
 				if v = bound + 1; o.Except != "" && float64(v) == c.params[d.Param(o.Except)] {
 					v++
 				}

@@ -72,7 +72,7 @@ func (r *Result) Round(operand int) (*Rounding, error) {
 	if len(open.columns) == 0 {
 		return z, nil
 	}
-	return z, k.round(k, z, open)
+	return z, k.form.round(k, z, open)
 }
 
 // multiplied returns the exact product of a finite number and binary32 numbers, which have 24

@@ -49,7 +49,7 @@ func newCall(d *def.Definition, operands []num.Array, o Options) (*call, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &call{d: d, operands: operands, mathematics: m, Options: o}, nil
+	return &call{d: d, operands: operands, form: m, Options: o}, nil
 }
 
 // expression evaluates rowwise definitions, node by node.

@@ -31,7 +31,7 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 		return nil, err
 	}
 	f := &Forms{call: k, at: room[form](k)}
-	return f, k.findForms(f)
+	return f, k.form.findForms(f)
 }
 
 // formOfScaled returns the form of a sum of products times scales, which kernels may multiply into

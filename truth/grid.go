@@ -45,7 +45,7 @@ func FindGrid(d *def.Definition, operands []num.Array, o GridOptions) (*Grid, er
 			g.at[i] = make([]bool, operands[i].Rows*operands[i].Cols)
 		}
 	}
-	return g, k.findGrid(g, o)
+	return g, k.form.findGrid(g, o)
 }
 
 // sumsOf reports, by operand, which outputs of a rowwise definition depend on a sum.

@@ -154,7 +154,7 @@ func EncloseStable(d *def.Definition, operands []num.Array, o StableOptions) (*S
 		return nil, fmt.Errorf("%s: results in %s are exact, and admit one value each: promise bits", d.Name, d.Ring())
 	}
 	s := &Stable{o: o, call: k}
-	return s, k.encloseStable(s)
+	return s, k.form.encloseStable(s)
 }
 
 // index returns the position of an element in its output.

@@ -100,7 +100,7 @@ type Result struct {
 type call struct {
 	d        *def.Definition
 	operands []num.Array
-	mathematics
+	form     mathematics
 	Options
 
 	// keep, if not nil, takes the terms and the exact sum of element i of a definition that is
@@ -135,7 +135,7 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 			r.sets[i] = make([]set, operands[i].Rows*operands[i].Cols)
 		}
 	}
-	if err := k.enclose(k, r); err != nil {
+	if err := k.form.enclose(k, r); err != nil {
 		return nil, err
 	}
 	return r, nil

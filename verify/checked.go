@@ -149,7 +149,7 @@ func folded(o *def.Operand, t *tensor.Tensor, raw []byte) num.Array {
 		n /= size
 		a.Batch.Append(size, n)
 	}
-	if dims := o.Dims; len(dims) == 1 && dims[0] != "C" {
+	if len(o.Dims) == 1 && o.Extent != def.PerColumn {
 		a.Rows, a.Cols, a.Stride = t.Len(), 1, 1
 	}
 	return a

@@ -203,7 +203,8 @@ func (f *evidenceFlags) replayCases(c *cobra.Command, reports []*evidence.Report
 	return nil
 }
 
-// targetOf returns the target that computes a report's definition, or nil.
+// targetOf returns the target that computes a report's definition by its accumulation rule: the report's
+// own lowering, where the device has it, otherwise the first. It returns nil if there is none.
 func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
 	if r.Generator.Seed == nil || r.Contract != evidence.ContractBits || len(r.CaseList) == 0 {
 		return nil
@@ -212,6 +213,7 @@ func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
 	if err != nil {
 		return nil
 	}
+	var first *verify.Target
 	for _, t := range targets {
 		if len(names) > 0 {
 			if t.Operation == nil || t.Operation.Name != r.Op || !hasAll(t.FixableParams(), names) {
@@ -222,8 +224,13 @@ func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
 			}
 		}
 		if t.Definition.Hash() == r.Definition.SHA256 && t.DType.String() == r.DType && (t.Lowering.Promise.AccumFor != nil || t.Lowering.Promise.Accum.String() == r.Model) {
-			return t
+			if t.ID() == r.Lowering {
+				return t
+			}
+			if first == nil {
+				first = t
+			}
 		}
 	}
-	return nil
+	return first
 }

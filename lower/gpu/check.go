@@ -59,18 +59,19 @@ func (k *Kernel) PlanChecked(p *Plan, call *lower.Call, limits Limits) error {
 			continue
 		}
 		a := &call.Operands[i]
-		if a.Rows > maxChecked {
-			return fmt.Errorf("%s: %s has %d indices, want at most 2^32 where out-of-range ones are rejected", k.d.Name, o.Name, a.Rows)
+		count := a.Rows * a.Cols
+		if count > maxChecked {
+			return fmt.Errorf("%s: %s has %d indices, want at most 2^32 where out-of-range ones are rejected", k.d.Name, o.Name, count)
 		}
 		c := Check{Operand: i, Bound: call.Size(k.d, o.Bound)}
 		if o.Except != "" {
 			c.Except = int32(call.Params[k.d.Param(o.Except)])
 		}
-		blocks := min(tiles(a.Rows, 256), max(8*limits.Multiprocessors, 1))
+		blocks := min(tiles(count, 256), max(8*limits.Multiprocessors, 1))
 		p.launch(k.check, [3]uint32{uint32(blocks), 1, 1}, [3]uint32{256, 1, 1}, 0)
 		p.pointers(a.Pointer)
 		p.status(len(p.Checks))
-		p.ints(a.Stride, a.Rows, c.Bound)
+		p.ints(a.Stride, a.Cols, count, c.Bound)
 		p.half(uint32(c.Except))
 		p.bools(o.Except != "")
 		p.Checks = append(p.Checks, c)

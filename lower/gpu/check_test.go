@@ -120,3 +120,50 @@ func TestCheckedPlan(t *testing.T) {
 		t.Errorf("too many indices: got %v", err)
 	}
 }
+
+// TestCheckOfColumns finds the first bad index of rows that have several, and none between rows.
+func TestCheckOfColumns(t *testing.T) {
+	t.Parallel()
+	const rows, cols, stride, table = 700, 3, 5, 9
+	d := embedding.ForwardDefinition
+	k, err := gpu.Compile(d, []num.DType{num.I32, num.F16, num.F16}, gpu.Element)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := simtest.Compile(t, k.Source.Text, simtest.Plain)
+	for _, x := range []struct {
+		bad  []int
+		want uint64
+	}{
+		{nil, gpu.Passed},
+		{[]int{0}, table},
+		{[]int{rows*cols - 1}, (rows*cols-1)<<32 | table},
+		{[]int{1001, 2000}, 1001<<32 | table},
+	} {
+		index := bytes.Repeat([]byte{0xff}, 4*rows*stride)
+		for i := range rows * cols {
+			v := i % table
+			if slices.Contains(x.bad, i) {
+				v = table
+			}
+			binary.LittleEndian.PutUint32(index[4*(i/cols*stride+i%cols):], uint32(v))
+		}
+		var plan gpu.Plan
+		err := k.PlanChecked(&plan, newCall(d, []lower.Operand{
+			{Array: num.Array{DType: num.I32, Rows: rows, Cols: cols, Stride: stride}, Pointer: simtest.Pointer(0)},
+			{Array: num.Array{DType: num.F16, Rows: table, Cols: 1, Stride: 1}, Pointer: simtest.Pointer(1)},
+			{Array: num.Array{DType: num.F16, Rows: rows, Cols: 1, Stride: 1}, Pointer: simtest.Pointer(2)},
+		}, nil), gpu.Limits{WarpWidth: 32, Multiprocessors: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan.Place(0, simtest.Pointer(3))
+		run := simtest.Run{Warp: 32, Launches: simtest.LaunchesOf(k, &plan), Buffers: [][]byte{index, make([]byte, 2*table), make([]byte, 2*rows), bytes.Repeat([]byte{0xff}, 8)}}
+		if err := program.Run(run); err != nil {
+			t.Fatal(err)
+		}
+		if got := binary.LittleEndian.Uint64(run.Buffers[3]); got != x.want {
+			t.Errorf("bad %v: got %#x, want %#x", x.bad, got, x.want)
+		}
+	}
+}

@@ -115,7 +115,7 @@ func layout(g *gen.Generator, o *def.Operand, sizes map[string]int) trial.Layout
 }
 
 func (c *Case) fillIndex(g *gen.Generator, a num.Array, o *def.Operand, bound int) {
-	for r := range a.Rows {
+	trial.FillBits(a, func(int, int) uint32 {
 		v := int32(g.Below(bound))
 		switch g.Below(8) {
 		case 0:
@@ -125,8 +125,8 @@ func (c *Case) fillIndex(g *gen.Generator, a num.Array, o *def.Operand, bound in
 				v = int32(c.Params[c.Definition.Param(o.Except)])
 			}
 		}
-		a.SetBits(r, 0, uint32(v))
-	}
+		return uint32(v)
+	})
 }
 
 // fill fills an array with one kind of data.

@@ -31,13 +31,13 @@ func (t *Target) Fill(c *Case, seed uint64, operands []num.Array) {
 			index := p.index(o)
 			bound, _ := c.Size(o.Bound)
 			except := t.Params(c)
-			for r := range a.Rows {
-				g.Place(key, r+rowFrom, 0)
-				a.SetBits64(r, 0, uint64(int32(index(&g, r+rowFrom, bound))))
+			trial.FillBits(a, func(r, col int) uint32 {
+				g.Place(key, r+rowFrom, col+colFrom)
 				if c.Params > 0 && o.Except != "" && (r%3 == 1 || c.Params%16 == 5) { // now and then all of them
-					a.SetBits64(r, 0, uint64(int32(except[t.Definition.Param(o.Except)])))
+					return uint32(int32(except[t.Definition.Param(o.Except)]))
 				}
-			}
+				return uint32(int32(index(&g, r+rowFrom, bound)))
+			})
 		case counted < p.counts:
 			bits := 8 * a.DType.Size()
 			trial.FillBits(a, func(r, col int) uint64 {
@@ -83,11 +83,13 @@ func (t *Target) bringInside(c *Case, operands []num.Array) {
 		}
 		bound, _ := c.Size(o.Bound)
 		for r := range a.Rows {
-			v := int(a.Int(r, 0))
-			if o.Except != "" && v == int(t.Params(c)[d.Param(o.Except)]) {
-				continue
+			for col := range a.Cols {
+				v := int(a.Int(r, col))
+				if o.Except != "" && v == int(t.Params(c)[d.Param(o.Except)]) {
+					continue
+				}
+				a.SetBits64(r, col, uint64((v%bound+bound)%bound))
 			}
-			a.SetBits64(r, 0, uint64((v%bound+bound)%bound))
 		}
 	}
 }

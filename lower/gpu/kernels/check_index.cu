@@ -1,7 +1,7 @@
 // the checking pass of cuda.gather, cuda.scatter and cuda.rowwise
 // found = min over i of (i << 32 | index[i]) where index[i] is out of range        one launch per index operand
 //
-// Operands  index (count) i32, strided; found, a word per index operand, all ones before the launch
+// Operands  index (count / cols, cols) i32, rows strided; found, a word per index operand, all ones before the launch
 // Numerics  none: the smallest word has the first out-of-range position, whatever the order of threads
 // Schedule  256 threads per block, a grid-stride loop over positions; a thread stops at its first find
 // Requires  count at most 2^32
@@ -9,14 +9,14 @@
 struct PREFIX_check_params {
     const i32* index;
     u64* found;
-    i64 stride, count, bound;
+    i64 stride, cols, count, bound;
     i32 except, has_except; // one value that is in range besides 0 to bound-1
 };
 
 KERNEL(PREFIX_check, 256)(const PREFIX_check_params p) {
     START_NEXT(); // it waits for this pass where it reads found
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.count; i += (i64)gridDim.x * 256) {
-        i32 v = p.index[i * p.stride];
+        i32 v = p.index[p.cols == 1 ? i * p.stride : i / p.cols * p.stride + i % p.cols];
         if (IS_ALLOWED) continue;
         ATOMIC_MIN(p.found, (u64)i << 32 | (u32)v);
         return; // the thread's other positions are larger

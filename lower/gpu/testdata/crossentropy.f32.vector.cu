@@ -27,7 +27,7 @@ struct crossentropy_params {
 // the checking pass of cuda.gather, cuda.scatter and cuda.rowwise
 // found = min over i of (i << 32 | index[i]) where index[i] is out of range        one launch per index operand
 //
-// Operands  index (count) i32, strided; found, a word per index operand, all ones before the launch
+// Operands  index (count / cols, cols) i32, rows strided; found, a word per index operand, all ones before the launch
 // Numerics  none: the smallest word has the first out-of-range position, whatever the order of threads
 // Schedule  256 threads per block, a grid-stride loop over positions; a thread stops at its first find
 // Requires  count at most 2^32
@@ -35,14 +35,14 @@ struct crossentropy_params {
 struct crossentropy_check_params {
     const i32* index;
     u64* found;
-    i64 stride, count, bound;
+    i64 stride, cols, count, bound;
     i32 except, has_except; // one value that is in range besides 0 to bound-1
 };
 
 KERNEL(crossentropy_check, 256)(const crossentropy_check_params p) {
     START_NEXT(); // it waits for this pass where it reads found
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.count; i += (i64)gridDim.x * 256) {
-        i32 v = p.index[i * p.stride];
+        i32 v = p.index[p.cols == 1 ? i * p.stride : i / p.cols * p.stride + i % p.cols];
         if ((v >= 0 && v < p.bound) || (p.has_except && v == p.except)) continue;
         ATOMIC_MIN(p.found, (u64)i << 32 | (u32)v);
         return; // the thread's other positions are larger
