@@ -16,6 +16,7 @@ import (
 	"tokitai/op/gelu"
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
+	"tokitai/op/rmsnorm"
 	"tokitai/op/softmax"
 	"tokitai/op/swiglu"
 	"tokitai/trial/randdef"
@@ -28,6 +29,7 @@ var shipped = []*def.Definition{
 	gelu.ForwardDefinition, gelu.BackwardDefinition,
 	swiglu.ForwardDefinition, swiglu.BackwardDefinition,
 	layernorm.ForwardDefinition, layernorm.BackwardDefinition,
+	rmsnorm.ForwardDefinition, rmsnorm.ResidualDefinition, rmsnorm.BackwardDefinition,
 	adamw.InPlaceDefinition, adamw.MasterDefinition, adamw.StochasticDefinition,
 	norm.SquareSumDefinition, norm.TotalDefinition, norm.ClipDefinition,
 }

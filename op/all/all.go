@@ -13,6 +13,7 @@ import (
 	"tokitai/op/gemm"
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
+	"tokitai/op/rmsnorm"
 	"tokitai/op/softmax"
 	"tokitai/op/swiglu"
 )
@@ -26,6 +27,7 @@ var Operations = slices.Concat(
 	swiglu.Operations,
 	embedding.Operations,
 	layernorm.Operations,
+	rmsnorm.Operations,
 	adamw.Operations,
 	norm.Operations,
 )
