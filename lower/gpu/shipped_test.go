@@ -16,7 +16,6 @@ import (
 	"tokitai/op/gelu"
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
-	"tokitai/op/rmsnorm"
 	"tokitai/op/softmax"
 	"tokitai/op/swiglu"
 	"tokitai/trial/randdef"
@@ -29,7 +28,6 @@ var shipped = []*def.Definition{
 	gelu.ForwardDefinition, gelu.BackwardDefinition,
 	swiglu.ForwardDefinition, swiglu.BackwardDefinition,
 	layernorm.ForwardDefinition, layernorm.BackwardDefinition,
-	rmsnorm.ForwardDefinition, rmsnorm.ResidualDefinition, rmsnorm.BackwardDefinition,
 	adamw.InPlaceDefinition, adamw.MasterDefinition, adamw.StochasticDefinition,
 	norm.SquareSumDefinition, norm.TotalDefinition, norm.ClipDefinition,
 }

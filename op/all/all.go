@@ -13,7 +13,6 @@ import (
 	"tokitai/op/gemm"
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
-	"tokitai/op/rmsnorm"
 	"tokitai/op/softmax"
 	"tokitai/op/swiglu"
 )
@@ -27,7 +26,6 @@ var Operations = slices.Concat(
 	swiglu.Operations,
 	embedding.Operations,
 	layernorm.Operations,
-	rmsnorm.Operations,
 	adamw.Operations,
 	norm.Operations,
 )

@@ -17,7 +17,6 @@ import (
 	"tokitai/op/gelu"
 	"tokitai/op/gemm"
 	"tokitai/op/layernorm"
-	"tokitai/op/rmsnorm"
 	"tokitai/op/softmax"
 	"tokitai/op/swiglu"
 	"tokitai/truth"
@@ -27,10 +26,9 @@ import (
 // definition.
 type gradient struct {
 	forward, backward *def.Definition
-	of                []string          // outputs and inputs of forward that it belongs to; nil for all
-	saved             []string          // inputs of backward that are outputs of forward
-	as                map[string]string // names that backward has for them, if others
-	faults            []fault           // planted in the text of backward
+	of                []string // outputs and inputs of forward that it belongs to; nil for all
+	saved             []string // inputs of backward that are outputs of forward
+	faults            []fault  // planted in the text of backward
 }
 
 type fault struct{ name, old, new string }
@@ -51,14 +49,6 @@ var gradients = []gradient{
 	{
 		forward: layernorm.ForwardDefinition, backward: layernorm.BackwardDefinition, of: []string{"y"}, saved: []string{"mean", "rstd"},
 		faults: []fault{{"missing mean", "sub(t, a)", "abs(t)"}, {"missing factor", "mul(xhat, c)", "mul(2, c)"}, {"dgamma of x", "mul(dy, xhat)", "mul(dy, x)"}, {"dbeta of t", "colsum(dy)", "colsum(t)"}},
-	},
-	{
-		forward: rmsnorm.ForwardDefinition, backward: rmsnorm.BackwardDefinition, of: []string{"y"}, saved: []string{"rstd"},
-		faults: []fault{{"wrong sign", "sub(t, ", "add(t, "}, {"missing factor", "mul(xhat, c)", "mul(2, c)"}, {"dgamma of x", "mul(dy, xhat)", "mul(dy, x)"}},
-	},
-	{
-		forward: rmsnorm.ResidualDefinition, backward: rmsnorm.BackwardDefinition, of: []string{"y"}, saved: []string{"rstd", "sum"}, as: map[string]string{"sum": "x"},
-		faults: []fault{{"wrong sign", "sub(t, ", "add(t, "}, {"missing factor", "mul(xhat, c)", "mul(2, c)"}},
 	},
 	{
 		forward: crossentropy.Definition, backward: crossentropy.Definition, of: []string{"loss"},
@@ -185,11 +175,7 @@ func (g *gradient) compose(backward *def.Definition) (*def.Definition, error) {
 		if len(g.saved) > 0 {
 			results := b.Apply(g.forward, pick(values, g.forward))
 			for _, name := range g.saved {
-				if as := g.as[name]; as != "" {
-					values[as] = results[name]
-				} else {
-					values[name] = results[name]
-				}
+				values[name] = results[name]
 			}
 		}
 		declare(backward)
