@@ -219,8 +219,7 @@ func (s *verification) setFigures(r *evidence.Report, total *judgement) {
 		r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = new(1.0), new(1.0), new(int64(1)), new(0.0)
 	}
 	if a := &total.Admissible; a.N > 0 {
-		n := float64(a.N)
-		r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = new(a.Sum/n), new(a.median()), new(a.Worst), new(float64(a.Over)/n)
+		r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = new(a.Sum/float64(a.N)), new(a.median()), new(a.Worst), new(float64(a.Over)/float64(a.N))
 	}
 	a := &total.Accuracy
 	r.TruthElements, r.Undecided, r.ErrorUndefined = a.Elements, a.Undecided, a.Undefined
