@@ -36,7 +36,7 @@ func TestEveryDefinition(t *testing.T) {
 				Values: map[string]op.Element{"v": op.AbsScaled(1), "total": op.Positive, "sums": op.Positive},
 			}
 			for _, letter := range d.Sizes() { // those of operations that are not thought of here
-				data.Sizes[letter] = cmp.Or(data.Sizes[letter], 3)
+				data.Sizes[letter] = d.FitSize(letter, cmp.Or(data.Sizes[letter], 3))
 			}
 			for i := range d.Params {
 				v, ok := paramsFor[d.Params[i].Name]

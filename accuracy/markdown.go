@@ -124,7 +124,7 @@ func writeFunctions(s *strings.Builder, ops []*op.Operation) {
 	slices.SortFunc(functions, func(a, b *def.Function) int { return strings.Compare(a.Name, b.Name) })
 	s.WriteString("| function | mathematics | worst error in ulp | for |\n|---|---|---|---|\n")
 	for _, f := range functions {
-		fmt.Fprintf(s, "| %s | %s | %.3g | %s |\n", f.Name, f.Math, f.ULPs, strings.ReplaceAll(f.Domain.String(), "|", "\\|"))
+		fmt.Fprintf(s, "| %s | %s | %s | %s |\n", f.Name, f.Math, strings.TrimSuffix(f.Within(), " ulp"), strings.ReplaceAll(f.Domain.String(), "|", "\\|"))
 	}
 	s.WriteString("\n")
 }

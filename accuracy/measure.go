@@ -21,6 +21,7 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/reference"
+	"tokitai/trial"
 	"tokitai/truth"
 )
 
@@ -106,24 +107,37 @@ func NewRun(operation *op.Operation, data op.Data, dtype num.DType) (*Run, bool)
 	}
 	run := &Run{Operation: operation, Data: data, DType: dtype}
 	for i, o := range d.Operands {
-		a := o.NewArray(dtypes[i], data.Sizes)
+		run.Operands = append(run.Operands, o.NewArray(dtypes[i], data.Sizes))
 		if o.IsIn {
-			fill(a, o, data, gen.New(fmt.Sprintf("%s/%s/%v/%s", operation.Name, data.Name, dtype, o.Name)))
+			run.fill(i, gen.New(fmt.Sprintf("%s/%s/%v/%s", operation.Name, data.Name, dtype, o.Name)))
 		}
-		run.Operands = append(run.Operands, a)
+	}
+	if err := operation.SavedBy(d).Fill(run.Operands, data.Params, func(name string) bool { return data.Values[name] == nil }); err != nil {
+		panic("accuracy: " + err.Error())
 	}
 	return run, true
 }
 
-func fill(a num.Array, o def.Operand, data op.Data, g *gen.Generator) {
+func (run *Run) fill(i int, g *gen.Generator) {
+	a, o, data := run.Operands[i], &run.Data.Definition.Operands[i], &run.Data
 	element := data.Values[o.Name]
 	if element == nil {
 		element = op.Normal
 	}
+	switch {
+	case o.IsOffsets:
+		trial.DivideEqually(a, data.Sizes[o.Bound])
+		return
+	case o.IsLengths || o.Lengths != "":
+		trial.FillIndex(data.Definition, i, run.Operands, func(letter string) int { return data.Sizes[letter] }, func(row, col, limit int) int {
+			return data.Index[o.Name].PageOf(g, row*a.Cols+col, limit)
+		})
+		return
+	}
 	for r := range a.Rows {
 		for c := range a.Cols {
 			if o.IsIndex {
-				a.SetBits(r, c, uint32(g.Below(data.Sizes[o.Bound])))
+				a.SetBits(r, c, uint32(g.Below(o.LimitIn(data.Sizes))))
 			} else {
 				a.Set(r, c, element(g, a.RowIn(r), c))
 			}

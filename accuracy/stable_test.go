@@ -3,6 +3,7 @@ package accuracy
 import (
 	"testing"
 
+	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
@@ -14,8 +15,11 @@ import (
 func TestStableAdmitsDefinitions(t *testing.T) {
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
-			if d.Ring().IsExact() {
+			if d.Ring().IsExact() || d.IsExact() {
 				continue // one result is right
+			}
+			if _, isOneOrder := d.Form.(*def.StreamBackward); isOneOrder {
+				continue // nothing is known of its sums in other orders
 			}
 			judged, unknown := 0, 0
 			eachHostile(gen.New(t.Name()+d.Name), testlevel.Pick(hostileCases/10, hostileCases), o, d, func(run *Run, _ bool) bool {

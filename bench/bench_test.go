@@ -429,7 +429,7 @@ func TestSample(t *testing.T) {
 			for i := range operands {
 				onCPU[i] = operands[i].Clone()
 			}
-			if err := runOnCPU(t.Context(), d, onCPU, c.Data.Params); err != nil {
+			if err := runOnCPU(t.Context(), d, onCPU, c.Data.Params, def.FMAChain); err != nil {
 				t.Fatal(err)
 			}
 			for i, a := range onCPU {

@@ -107,10 +107,32 @@ func (p *Plan) sizes(d *def.Definition) map[string]int {
 		row, column := d.AxisOf(def.Row), d.AxisOf(def.Column)
 		set(131072, 4096, 256, row)
 		set(1024, 1024, 1024, column)
+		if slots := d.AxisOf(def.Slot); slots != "" { // as routers have them
+			set(256, 256, 256, column)
+			set(8, 8, 8, slots)
+		}
 		for i := range d.Operands {
 			if o := &d.Operands[i]; o.IsIndex && o.Bound == column {
 				set(4096, 128, 8, row)
 				set(32768, 32768, 32768, column)
+			}
+		}
+		for _, a := range d.Axes() {
+			if a.Role == def.Indexed {
+				set(4096, 4096, 4096, a.Letter)
+			}
+		}
+	case def.OfSequence: // prompts, of a model with four heads of queries for each of keys
+		for _, a := range d.Axes() {
+			switch a.Role {
+			case def.Row, def.Summed:
+				set(8192, 256, 64, a.Letter)
+			case def.Group:
+				set(4, 2, 2, a.Letter)
+			case def.Batch:
+				set(4, 2, 2, a.Letter)
+			default:
+				set(128, 64, 32, a.Letter)
 			}
 		}
 	case def.OfProducts:

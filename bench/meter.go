@@ -325,9 +325,16 @@ func fillFrom(a num.Array, o *def.Operand, data op.Data, from uint64) {
 	if element == nil {
 		element = op.Normal
 	}
-	if o.IsOffsets {
-		n := data.Sizes[o.Bound]
-		trial.FillOffsets(a, n, func(i int) int { return i * n / (a.Rows - 1) })
+	switch {
+	case o.IsOffsets:
+		trial.DivideEqually(a, data.Sizes[o.Bound])
+		return
+	case o.IsLengths: // all that there is room for
+		trial.FillBits(a, func(int, int) uint32 { return uint32(o.LimitIn(data.Sizes) - 1) })
+		return
+	case o.Lengths != "": // each page once, in no order, as long as there are any
+		pages := shuffled(o.LimitIn(data.Sizes))
+		trial.FillBits(a, func(r, c int) uint32 { return uint32(pages[(r*a.Cols+c)%len(pages)]) })
 		return
 	}
 	const blockElements = 1 << 16
@@ -352,6 +359,17 @@ func fillFrom(a num.Array, o *def.Operand, data op.Data, from uint64) {
 		})
 	}
 	blocks.Wait()
+}
+
+// shuffled returns the numbers below n in an order of their own.
+func shuffled(n int) []int {
+	list := make([]int, n)
+	g := gen.New("bench/pages")
+	for i := range list {
+		k := g.Below(i + 1)
+		list[i], list[k] = list[k], i
+	}
+	return list
 }
 
 func (s *setting) close() {

@@ -32,7 +32,7 @@ func NewSample(ctx context.Context, d *def.Definition, operands []num.Array, par
 	}
 	s.restrict()
 	if s.Rows == nil && steps(d, operands) > mostSteps {
-		if err := runOnCPU(ctx, d, s.Want, params); err != nil {
+		if err := runOnCPU(ctx, d, s.Want, params, accum); err != nil {
 			return nil, fmt.Errorf("the CPU refused: %w", err)
 		}
 	} else if err := reference.Run(d, s.Want, reference.Options{Params: params, Accum: accum}); err != nil {
@@ -55,6 +55,14 @@ func steps(d *def.Definition, operands []num.Array) int {
 		out, left := operands[p.Result], operands[p.Left]
 		return out.Rows * out.Cols * (left.Rows / left.Matrices()) * left.Cols / (out.Rows / out.Matrices())
 	}
+	if f := d.Stream(); f != nil {
+		const each = 16 // for a product, of tensor cores too
+		keys := operands[f.Key].Batch.Axes[0].Size
+		if f.IsPaged() {
+			keys = operands[f.Pages].Cols * operands[f.Key].Batch.Axes[1].Size
+		}
+		return operands[f.Query].Rows * keys * operands[f.Query].Cols * each
+	}
 	most := 1
 	for _, a := range operands {
 		most = max(most, a.Rows*a.Cols)
@@ -62,8 +70,8 @@ func steps(d *def.Definition, operands []num.Array) int {
 	return most * max(1, len(d.Exec().Nodes))
 }
 
-// runOnCPU computes a definition with the CPU's lowering instead of the reference.
-func runOnCPU(ctx context.Context, d *def.Definition, operands []num.Array, params []float64) error {
+// runOnCPU computes a definition with the CPU's lowering of a model instead of the reference.
+func runOnCPU(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, accum def.Accum) error {
 	q := cpu.Queue().WithContext(ctx)
 	memory, err := trial.CopyOf(d, operands, nil).Place(q.Device())
 	if err != nil {
@@ -74,7 +82,11 @@ func runOnCPU(ctx context.Context, d *def.Definition, operands []num.Array, para
 	if err != nil {
 		return err
 	}
-	if err := engine.Call(q, d, tensors, params); err != nil {
+	var options []engine.CallOption
+	if accum != def.FMAChain {
+		options = append(options, engine.Using(cpu.NewMMA(accum)))
+	}
+	if err := engine.Call(q, d, tensors, params, options...); err != nil {
 		return err
 	}
 	for i := range d.Operands {
@@ -101,7 +113,9 @@ func canSample(d *def.Definition) bool {
 	if slices.ContainsFunc(d.Operands, func(o def.Operand) bool { return o.IsOut && (len(o.Dims) == 0 || o.Dims[0] != letter) }) {
 		return false
 	}
-	return !slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpRows || n.Op == def.OpRandom })
+	return !slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool {
+		return n.Op == def.OpRows || n.Op == def.OpRandom || n.Op == def.OpElement || n.Op == def.OpElementHigh
+	})
 }
 
 // sampledAxis returns the letter of the rows of the first output that has rows.

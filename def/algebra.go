@@ -11,7 +11,7 @@ type algebra struct {
 // nodeKey identifies a node by what it computes.
 type nodeKey struct {
 	op      Op
-	args    [4]*Node
+	args    [6]*Node
 	leaf    string
 	of      *Function
 	storage Storage

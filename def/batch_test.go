@@ -17,6 +17,9 @@ func TestBatchUse(t *testing.T) {
 		b.Out("alone", x.Mul(scale).Sub(def.RowMax(x)))
 		b.Out("shared", x.Div(b.Rows()))
 		b.Out("shaken", x.StochasticRound(def.FixedStorage(num.F16), b.Random(zero, zero, zero, zero)))
+		n := b.InRow("n", def.Only(num.I32))
+		b.Out("drawn", b.RandomRow(zero, zero, n, zero, zero))
+		b.Out("numbered", b.Element(zero, zero))
 		b.OutRow("sum", def.RowSum(x))
 		b.OutCol("mean", mean)
 		b.OutCol("twice", scale.Add(scale))
@@ -26,13 +29,15 @@ func TestBatchUse(t *testing.T) {
 		use def.BatchUse
 		why string
 	}{
-		"alone":  {def.OwnRow, ""},
-		"shared": {def.WholeBatch, "uses the number of rows"},
-		"shaken": {def.OwnPlace, "uses random words"},
-		"sum":    {def.OwnRow, ""},
-		"mean":   {def.WholeBatch, "sums over R"},
-		"twice":  {def.WholeBatch, "has no rows"},
-		"total":  {def.WholeBatch, "sums over R"},
+		"alone":    {def.OwnRow, ""},
+		"shared":   {def.WholeBatch, "uses the number of rows"},
+		"shaken":   {def.OwnPlace, "uses random words"},
+		"drawn":    {def.OwnRow, ""},
+		"numbered": {def.OwnPlace, "uses the numbers of elements"},
+		"sum":      {def.OwnRow, ""},
+		"mean":     {def.WholeBatch, "sums over R"},
+		"twice":    {def.WholeBatch, "has no rows"},
+		"total":    {def.WholeBatch, "sums over R"},
 	} {
 		if use, why := rowwise.BatchUse(rowwise.Operand(name)); use != want.use || why != want.why {
 			t.Errorf("%s: got %s (%s), want %s (%s)", name, use, why, want.use, want.why)

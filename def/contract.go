@@ -58,6 +58,8 @@ func (d *Definition) note(o *Operand) string {
 		return "read, then written in place"
 	case o.IsIndex:
 		return indexNote(*o)
+	case o.IsTable():
+		return "read in the rows that " + strings.Join(d.indicesOf(o), " and ") + " name; no output may overlap it"
 	case !o.IsOut:
 		return ""
 	}
@@ -85,7 +87,7 @@ func (d *Definition) InPlacePartners(out *Operand) []string {
 // written, the other only read. An operand that is read and written needs no partner.
 func (d *Definition) MayReplace(out, in *Operand) bool {
 	return d.Expression() != nil && out.Extent == PerElement && in.Extent == PerElement &&
-		out.IsOut && !out.IsIn && in.IsIn && !in.IsOut && d.share(out, in)
+		out.IsOut && !out.IsIn && in.IsIn && !in.IsOut && (d.share(out, in) || out.holdsInt32() && in.holdsInt32())
 }
 
 // share reports whether two operands can be stored in the same format.
@@ -129,6 +131,15 @@ func (c Contract) Table() string {
 
 // indexNote returns the range of an index.
 func indexNote(o Operand) string {
+	if o.IsOffsets {
+		return "int32, ascending from 0 to " + o.Bound
+	}
+	if o.IsLengths {
+		return "int32 in 0.." + o.Bound
+	}
+	if o.Lengths != "" {
+		return fmt.Sprintf("int32 in 0..%s-1, as far as %s keys reach; anything behind", o.Bound, o.Lengths)
+	}
 	if o.Except != "" {
 		return fmt.Sprintf("int32 in 0..%s-1 or %s", o.Bound, o.Except)
 	}

@@ -48,16 +48,24 @@ type Operand struct {
 	IsIn   bool
 	IsOut  bool
 
-	IsIndex   bool   // int32, each below Bound unless it equals the parameter Except; or the offsets of groups
+	IsIndex   bool   // int32, each below Bound unless it equals the parameter Except; or the offsets of groups, or lengths
 	IsOffsets bool   // of groups: they ascend from 0 to Bound
-	Bound     string // the letter of the size that limits an index, or that offsets divide
+	IsLengths bool   // of groups: each is from 0 to Bound, included
+	Bound     string // the letter of the size that limits an index, or that offsets divide; of lengths a product of two
 	Except    string // parameter naming one more index that is allowed, or ""
+	Lengths   string // operand whose rows say how much of a row is in use, Each for an index; "" if everything is
+	Each      string
 }
 
 // IsInt reports whether the operand holds integers of one format. All others hold floats, or
 // are stored like another operand.
 func (o *Operand) IsInt() bool {
 	return o.DTypes.Like == "" && len(o.DTypes.Allowed) == 1 && o.DTypes.Allowed[0].IsInteger()
+}
+
+// holdsInt32 reports whether the operand is stored as int32.
+func (o *Operand) holdsInt32() bool {
+	return o.DTypes.Like == "" && slices.Equal(o.DTypes.Allowed, []num.DType{num.I32})
 }
 
 // Rule says in which formats an operand may be stored: in that of operand Like, or in one
@@ -195,7 +203,7 @@ func (d *Definition) seal() (*Definition, error) {
 // the operand's values, or a cycle of operands stored like each other.
 func (d *Definition) checkRule(o Operand) error {
 	switch isInt := d.storesInt(o); {
-	case o.IsIndex || isInt && o.DTypes.Like == "" && slices.Equal(o.DTypes.Allowed, []num.DType{num.I32}):
+	case o.IsIndex || (isInt || o.IsIn) && o.holdsInt32():
 		return nil
 	case d.Ring().IsExact(): // rules has made the formats
 		return nil
@@ -231,6 +239,9 @@ func (d *Definition) checkRule(o Operand) error {
 
 // storesInt reports whether the value that an output stores is an int32.
 func (d *Definition) storesInt(o Operand) bool {
+	if d.Expression() == nil {
+		return o.IsInt()
+	}
 	for _, out := range d.Math().Outputs {
 		if d.Operands[out.Operand].Name == o.Name {
 			return out.Value.Type == Int

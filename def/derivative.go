@@ -20,9 +20,11 @@ import (
 // Names begin with d, or, if one of these is taken, all of them with d_.
 //
 // of restricts the gradients: to the outputs that it names, if it names any, and to the
-// inputs that it names. Parameters have gradients only if they are named. An input that no
+// inputs that it names. Parameters have gradients only if they are named. A table has none: it
+// would be a sum by index. An input that no
 // output depends on in a differentiable way has none; naming it is an error. A contraction
-// has one result, so one input must be named.
+// has one result, so one input must be named. A stream has the gradients of its query, key, value and
+// base from that of its mean, all in one definition, which is given its results.
 //
 // Functions count by their mathematics, roundings as exact, as in package truth. Integral
 // values (rint, arguments of maxima) and comparisons are locally constant. Where the slope
@@ -33,8 +35,8 @@ import (
 // The derivatives of sin, cos and erf need a function of other mathematics. It is one that d
 // calls, or the first of known.
 //
-// The result is an ordinary definition in which every rounding is fixed. It takes no results
-// of d, so it computes again what it needs of them. Gradients that would need a column or
+// The result is an ordinary definition in which every rounding is fixed. But for streams, it takes no
+// results of d, and computes again what it needs of them. Gradients that would need a column or
 // total sum before the last row is read are refused, and so are those that need the old
 // value of an operand that d overwrites.
 func Derivative(d *Definition, of []string, known ...*Function) (*Definition, error) {
@@ -57,6 +59,7 @@ func Derivative(d *Definition, of []string, known ...*Function) (*Definition, er
 // wanted says which gradients are asked for.
 type wanted struct {
 	isNamed         bool     // inputs are those that the caller named
+	isOutputNamed   bool     // and outputs likewise
 	inputs, outputs []string // of d, in its order
 	params          []string
 	prefix, name    string // of the gradients, and of their definition
@@ -66,7 +69,10 @@ func (d *Definition) wanted(of []string) (w wanted, err error) {
 	var inputs, outputs []string
 	for i := range d.Operands {
 		o := &d.Operands[i]
-		if o.IsIn && !o.IsInt() {
+		switch isReal := o.IsIn && !o.IsInt(); {
+		case isReal && o.IsTable() && slices.Contains(of, o.Name):
+			return w, fmt.Errorf("the gradient of table %s is a sum of rows by index, which no rowwise definition has: a scatter-add sums the gradients of its rows", o.Name)
+		case isReal && !o.IsTable():
 			inputs = append(inputs, o.Name)
 		}
 		if o.IsOut && !o.IsInt() {
@@ -90,7 +96,7 @@ func (d *Definition) wanted(of []string) (w wanted, err error) {
 	if w.isNamed = len(w.inputs)+len(w.params) > 0; !w.isNamed {
 		w.inputs = inputs
 	}
-	if len(w.outputs) == 0 {
+	if w.isOutputNamed = len(w.outputs) > 0; !w.isOutputNamed {
 		w.outputs = outputs
 	}
 	if len(w.outputs) == 0 {
@@ -171,18 +177,7 @@ func newDifferentiator(d *Definition, w wanted, known []*Function) *differentiat
 }
 
 func (x *differentiator) run() (*Definition, error) {
-	nodes := x.d.Math().Nodes
-	for _, n := range nodes {
-		switch n.Op {
-		case OpInput:
-			x.reaches[n] = slices.Contains(x.inputs, n.Name)
-		case OpParam:
-			x.reaches[n] = slices.Contains(x.params, n.Name)
-		}
-		for _, a := range n.Args {
-			x.reaches[n] = x.reaches[n] || x.reaches[a] && n.Type == Float
-		}
-	}
+	x.mark()
 	for _, o := range x.d.Math().Outputs {
 		operand := &x.d.Operands[o.Operand]
 		if slices.Contains(x.outputs, operand.Name) && x.reaches[o.Value] {
@@ -194,8 +189,32 @@ func (x *differentiator) run() (*Definition, error) {
 			x.put(o.Value, operand.Extent, x.share(Value{x.leaves[name]}))
 		}
 	}
+	gradients := x.sweep()
+	if x.err != nil {
+		return nil, x.err
+	}
+	return x.define(gradients)
+}
+
+// mark finds the nodes that depend on an input that a gradient is wanted of.
+func (x *differentiator) mark() {
+	for _, n := range x.d.Math().Nodes {
+		switch n.Op {
+		case OpInput:
+			x.reaches[n] = slices.Contains(x.inputs, n.Name)
+		case OpParam:
+			x.reaches[n] = slices.Contains(x.params, n.Name)
+		}
+		for _, a := range n.Args {
+			x.reaches[n] = x.reaches[n] || x.reaches[a] && n.Type == Float
+		}
+	}
+}
+
+// sweep passes gradients from the outputs down to the leaves, and returns those by name.
+func (x *differentiator) sweep() map[string]Value {
 	gradients := map[string]Value{}
-	taken := x.taken()
+	nodes, taken := x.d.Math().Nodes, x.taken()
 	for i := len(nodes) - 1; i >= 0 && x.err == nil; i-- {
 		n := nodes[i]
 		g := x.gradient(n)
@@ -210,10 +229,7 @@ func (x *differentiator) run() (*Definition, error) {
 			x.pass(n, g)
 		}
 	}
-	if x.err != nil {
-		return nil, x.err
-	}
-	return x.define(gradients)
+	return gradients
 }
 
 // taken returns the names that values of the derivative cannot have.
@@ -245,7 +261,7 @@ func (x *differentiator) put(n *Node, e Extent, v Value) {
 
 // gradient returns the gradient of a node, whose users have all been passed.
 func (x *differentiator) gradient(n *Node) (g Value) {
-	for _, e := range []Extent{PerElement, PerRow, PerColumn, Scalar} {
+	for _, e := range []Extent{PerSlot, PerElement, PerRow, PerColumn, Scalar} {
 		g = x.add(g, x.sum(n, x.parts[n][e], e&^n.Extent, e))
 	}
 	return g

@@ -35,8 +35,19 @@ func (x *differentiator) define(gradients map[string]Value) (*Definition, error)
 	for n := range nodes {
 		hasElements = hasElements || n.Op == OpInput && n.Extent == PerElement
 	}
+	isStored := map[string]bool{} // operands whose patterns are read
+	for n := range nodes {
+		if n.Op == OpStored {
+			isStored[x.d.Operands[n.Operand].Name] = true
+		}
+	}
+	x.keepTables(nodes)
 	for _, o := range x.d.Operands {
 		leaf := x.leaves[o.Name]
+		if isStored[o.Name] && !nodes[leaf] {
+			leaf = &Node{Op: OpInput, Name: o.Name, Extent: o.Extent}
+			nodes[leaf] = true
+		}
 		if !hasElements && o.Extent == PerElement && !o.IsOut { // the number of columns must be known
 			leaf, hasElements = &Node{Op: OpInput, Name: o.Name, Extent: PerElement}, true
 			nodes[leaf] = true
@@ -73,6 +84,11 @@ func (x *differentiator) define(gradients map[string]Value) (*Definition, error)
 		}
 		if nodes[leaf] || isException {
 			b.d.Params = append(b.d.Params, p)
+		}
+	}
+	for n := range nodes {
+		if n.Op == OpStored {
+			n.Operand, n.owner = b.d.Operand(x.d.Operands[n.Operand].Name), b
 		}
 	}
 	for _, name := range outputs {

@@ -70,6 +70,9 @@ func (x *differentiator) pass(n *Node, g Value) {
 		if x.reaches[n.Args[0]] {
 			to(0, x.slope(n.Func.Math, n.Func, g, a(0), x.value(n)))
 		}
+	case OpPacked:
+		each := func(v Value) { x.put(n.Args[1], PerElement, v) }
+		each(x.share(Unpacked(a(0), g)))
 	case OpRint: // locally constant
 	default:
 		x.fail(fmt.Errorf("%s: node %s has no derivative", n.brief(), n.Op))
@@ -113,6 +116,8 @@ func (x *differentiator) slope(m Math, f *Function, g, a, y Value) Value {
 		return x.neg(x.mul(g, x.call(MathSin, f, f.Domain, a)))
 	case MathErf:
 		return x.mul(g, x.mul(erfSlopeAt0, x.call(MathExp, f, AtMost(0), x.neg(x.mul(a, a)))))
+	case MathErfcx:
+		return x.mul(g, x.sub(x.mul(Two, x.mul(a, y)), erfSlopeAt0))
 	}
 	x.fail(fmt.Errorf("function %s: the derivative of %s is unknown", f.Name, m))
 	return Value{}

@@ -62,6 +62,10 @@ func TestDerivativeRefusals(t *testing.T) {
 		{"contraction d\nin A[M,K] f16 bf16 f32\nin B[K,N] as A\nout C[M,N] as A or f32\nC[m,n] <- +0 + sum over k ascending of A[m,k] * B[k,n]", "", "A, B have a gradient each, and a contraction has one result: name one of them"},
 		{"contraction d\nin A[H,M,K] f16 bf16 f32\nin B[K,N] as A\nout C[H,M,N] as A or f32\nC[h,m,n] <- +0 + sum over k ascending of A[h,m,k] * B[k,n]", "B", "B is the same for all of H, so its gradient is summed over H too"},
 		{"contraction d\nin A[M,K] e4m3\nin B[K,N] as A\nout C[M,N] f32 f16 bf16\nC[m,n] <- +0 + sum over k ascending of A[m,k] * B[k,n]", "A", "A is stored in one byte"},
+		{sumOfRows, "", "table, weight have a gradient each, and a gather-sum has one result: name one of them"},
+		{sumOfRows, "table", "the gradient of table is a sum by an index of several columns, which no form of definition has: scatter-add the rows of dout times weight by index, all of its columns in one"},
+		{strings.Replace(strings.Replace(strings.Replace(sumOfRows, "in weight[Q,S] as table or f32\n", "", 1), "weight[q,s] * ", "", 1), "product and its addition are rounded to f32 once", "addition is rounded to f32", 1), "", "scatter-add the rows of dout, S times each, by index, all of its columns in one"},
+		{"rowwise d\nin x[R,C]\nin pos[R] i32 in [0,P)\nin cos[P,C] f32\nout y[R,C]\ny <- x * cos[pos]", "cos", "the gradient of table cos is a sum of rows by index, which no rowwise definition has: a scatter-add sums the gradients of its rows"},
 	} {
 		d, err := def.Parse("tokitai-def 1\n" + c.text)
 		if err != nil {
@@ -77,6 +81,35 @@ func TestDerivativeRefusals(t *testing.T) {
 	}
 	if _, err := def.Derivative(nil, nil); err == nil {
 		t.Error("the derivative of nothing exists")
+	}
+}
+
+const sumOfRows = "gather-sum d\nin index[Q,S] i32 in [0,V)\nin table[V,D] f16 bf16 f32\nin weight[Q,S] as table or f32\nout out[Q,D] as table\n" +
+	"out[q,d] <- +0 + sum over s ascending of weight[q,s] * table[index[q,s],d], without those of bad indices\nevery product and its addition are rounded to f32 once"
+
+// TestDerivativeOfWeights holds the gradient of the weights of a gather-sum to its lines.
+func TestDerivativeOfWeights(t *testing.T) {
+	d, err := def.Parse("tokitai-def 1\n" + sumOfRows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := def.Derivative(d, []string{"weight"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `tokitai-def 1
+rowwise d.derivative.dweight
+  in    index[R] i32 in [0,V)
+  in    table[V,C] f16 bf16 f32
+  in    dout[R,C] as table
+  out   dweight[R] as table or f32
+  t1 = table[index]
+  t2 = mul(dout, t1)
+  t3 = rowsum(t2)
+  dweight <- t3
+`
+	if got := g.Text(); !strings.HasPrefix(got, want) {
+		t.Errorf("the derivative is\n%s\nwant\n%s", got, want)
 	}
 }
 

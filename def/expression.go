@@ -22,6 +22,7 @@ type expression struct {
 // constructor builds a node from its arguments.
 type constructor struct {
 	arity      int
+	orArity    int  // another number of arguments; 0 if there is none
 	hasStorage bool // a storage format comes first
 	build      func(s Storage, x []Value) Value
 }
@@ -39,13 +40,23 @@ var constructors = map[string]constructor{
 	"round":  {arity: 1, hasStorage: true, build: func(s Storage, x []Value) Value { return x[0].Round(s) }},
 	"sround": {arity: 2, hasStorage: true, build: func(s Storage, x []Value) Value { return x[0].StochasticRound(s, x[1]) }},
 	"bits":   unary(Value.Bits), "float": unary(Value.Float), "itof": unary(Value.IToF), "ftoi": unary(Value.FToI),
-	"iadd": binary(Value.IAdd), "isub": binary(Value.ISub), "iand": binary(Value.IAnd), "ior": binary(Value.IOr),
-	"shl": binary(func(x, n Value) Value { return intOp(OpShl, Int, Int, x, n) }), "shr": binary(func(x, n Value) Value { return intOp(OpShr, Int, Int, x, n) }),
+	"iadd": binary(Value.IAdd), "isub": binary(Value.ISub), "imul": binary(Value.IMul), "umulhigh": binary(Value.UMulHigh),
+	"iand": binary(Value.IAnd), "ior": binary(Value.IOr), "ixor": binary(Value.IXor),
+	"shl": binary(Value.ShlBy), "shr": binary(Value.ShrBy), "shru": binary(Value.ShrUBy), "stored": unary(Value.Stored),
 	"rowsum": unary(RowSum), "rowmax": unary(RowMax), "rowmin": unary(RowMin), "colsum": unary(ColSum), "totalsum": unary(TotalSum),
 	"rowargmax": unary(RowArgMax), "rowargmin": unary(RowArgMin),
-	"random": {arity: 4, build: func(_ Storage, x []Value) Value { return new(Builder).Random(x[0], x[1], x[2], x[3]) }},
-	"col":    {build: func(Storage, []Value) Value { return new(Builder).Col() }},
-	"colf":   {build: func(Storage, []Value) Value { return new(Builder).ColFloat() }},
+	"packed": binary(Packed), "unpacked": binary(Unpacked),
+	"rank": unary(Rank), "rowkth": binary(RowKth),
+	"rownucleus": {arity: 3, build: func(_ Storage, x []Value) Value { return RowNucleus(x[0], x[1], x[2]) }},
+	"random": {arity: 4, orArity: 6, build: func(_ Storage, x []Value) Value {
+		return new(Builder).Random(x[0], x[1], x[2], x[3], x[4:]...)
+	}},
+	"randomrow": {arity: 5, build: func(_ Storage, x []Value) Value {
+		return new(Builder).RandomRow(x[0], x[1], x[2], x[3], x[4])
+	}},
+	"element": binary(new(Builder).Element), "elementhigh": binary(new(Builder).ElementHigh),
+	"col":  {build: func(Storage, []Value) Value { return new(Builder).Col() }},
+	"colf": {build: func(Storage, []Value) Value { return new(Builder).ColFloat() }},
 }
 
 // NodeNames returns the names of the nodes that texts may call, sorted.
@@ -133,6 +144,13 @@ func parseOperand(c *cursor) (*expression, error) {
 		return x, c.expect(")")
 	case t.kind != tokenName:
 		return nil, t.errorf("unexpected %s, want a value", t)
+	}
+	if c.accept("[") {
+		index, err := parseExpression(c)
+		if err != nil {
+			return nil, err
+		}
+		return &expression{at: t, name: lookupName, args: []*expression{{at: t, name: t.text}, index}}, c.expect("]")
 	}
 	if !c.accept("(") {
 		return &expression{at: t, name: t.text}, nil
@@ -239,6 +257,9 @@ func (e *expression) build(s *scope) (Value, error) {
 		return Value{}, e.at.errorf("%s is not the name of a value above%s", e.name, s.value(e.name))
 	}
 	k, isNode := constructors[e.name]
+	if e.name == lookupName {
+		k, isNode = binary(readTable), true
+	}
 	f := s.functions[e.name]
 	if !isNode && f == nil {
 		if s.isFunction {
@@ -253,7 +274,11 @@ func (e *expression) build(s *scope) (Value, error) {
 			arity++
 		}
 	}
-	if len(args) != arity {
+	switch {
+	case len(args) == arity, k.orArity > 0 && len(args) == k.orArity:
+	case k.orArity > 0:
+		return Value{}, e.at.errorf("%s has %d arguments, want %d or %d", e.name, len(args), arity, k.orArity)
+	default:
 		return Value{}, e.at.errorf("%s has %d arguments, want %d", e.name, len(args), arity)
 	}
 	if isNode && k.hasStorage {
@@ -280,8 +305,8 @@ func (e *expression) build(s *scope) (Value, error) {
 	if v.node.err != nil {
 		return Value{}, e.at.errorf("%v", v.node.err)
 	}
-	if !s.isFunction && v.node.Op >= OpBits && v.node.Op <= OpShr {
-		return Value{}, e.at.errorf("%s: int32 arithmetic belongs inside a function's expansion", v.node.brief())
+	if !s.isFunction && v.node.Op.isOfFunctions() {
+		return Value{}, e.at.errorf("%s: %s", v.node.brief(), errOfFunctions)
 	}
 	return v, nil
 }

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Form is the pattern in which a definition computes: [*Expression], [*Product], [*Lookup] or
-// [*Scatter]. Code that computes switches over these types and refuses the ones it does not know. All
+// Form is the pattern in which a definition computes: [*Expression], [*Product], [*Lookup],
+// [*Scatter], [*LookupSum], [*Sort], [*RowWrite]
+// or [*Stream]. Code that computes switches over these types and refuses the ones it does not know. All
 // other code asks a definition for facts: which axes and sums it has, and what depends on what.
 //
 // A new form is a type with these methods and a row in the list of forms that [Parse] reads.
@@ -38,10 +39,12 @@ const (
 	Indexed             // an index chooses its elements
 	Batch               // whole matrices side by side
 	Group               // groups into which another axis is divided
+	Slot                // places for a row's elements that are kept, or for the pages of a group
+	Pool                // pages from which indices choose
 )
 
 func (r Role) String() string {
-	return [...]string{"row", "column", "summed", "indexed", "batch", "group"}[r]
+	return [...]string{"row", "column", "summed", "indexed", "batch", "group", "slot", "pool"}[r]
 }
 
 // Axis is a size that operands have in common.
@@ -51,7 +54,7 @@ type Axis struct {
 }
 
 // Axes returns the axes of a definition's matrices, in the order row, summed or indexed, column, and
-// after them the batch axes and the number of groups.
+// after them the batch axes and the number of groups. The rows of an expression's tables come last.
 //
 // Neither this slice nor that of Sums may be changed.
 func (d *Definition) Axes() []Axis {
@@ -61,9 +64,11 @@ func (d *Definition) Axes() []Axis {
 	return d.axes
 }
 
-// MatrixAxes returns the axes that are no batch axes and count no groups.
+// MatrixAxes returns the axes that are no batch axes and count no groups, slots or pages.
 func (d *Definition) MatrixAxes() []Axis {
-	return slices.DeleteFunc(slices.Clone(d.Axes()), func(a Axis) bool { return a.Role == Batch || a.Role == Group })
+	return slices.DeleteFunc(slices.Clone(d.Axes()), func(a Axis) bool {
+		return a.Role == Batch || a.Role == Group || a.Role == Slot || a.Role == Pool
+	})
 }
 
 // AxisOf returns the letter of the first axis that has a role, or "".
@@ -92,9 +97,11 @@ const (
 	Ascending                 // one after another, by the accumulation rule of the lowering
 	InChunks                  // of [ScatterChunk] terms; in f16 exactly
 	Exactly                   // in a [Ring]
+	InSteps                   // one after another, as the text says
 )
 
-// Sums returns the sums of a definition, those of an expression in the order of its nodes.
+// Sums returns the sums of a definition, those of an expression in the order of its nodes and
+// without its sums of int32.
 func (d *Definition) Sums() []Sum {
 	if d.axes == nil {
 		return d.Form.sums(d)
@@ -119,9 +126,14 @@ func (d *Definition) MultiplyAdds(sizes map[string]int) float64 {
 	if !d.Multiplies() {
 		return 0
 	}
+	if f, ok := d.Form.(interface {
+		multiplyAdds(sizes map[string]int) float64
+	}); ok {
+		return f.multiplyAdds(sizes)
+	}
 	n := 1.0
 	for _, a := range d.Axes() {
-		if a.Role != Group {
+		if a.Role != Group && a.Role != Pool {
 			n *= float64(sizes[a.Letter])
 		}
 	}
@@ -148,18 +160,21 @@ func (d *Definition) Divisible() string { return d.Form.divisible(d) }
 
 // Copies reports whether every output element is an element of an input, bit for bit.
 func (d *Definition) Copies() bool {
-	_, ok := d.Form.(*Lookup)
-	return ok
+	switch d.Form.(type) {
+	case *Lookup, *RowWrite:
+		return true
+	}
+	return false
 }
 
 // ChosenBy returns the position of the operand that chooses which rows of another one are read, or
-// -1 if all are: an index in the range of an input's rows.
+// -1 if all are: an index in the range of an input's rows. If there are several, it is the first.
 func (d *Definition) ChosenBy(operand int) int {
-	o, letter := &d.Operands[operand], d.AxisOf(Indexed)
-	if letter == "" || o.IsOut || len(o.Dims) == 0 || o.Dims[0] != letter {
+	o := &d.Operands[operand]
+	if o.IsOut || len(o.Dims) == 0 || !slices.Contains(d.Axes(), Axis{o.Dims[0], Indexed}) {
 		return -1
 	}
-	return slices.IndexFunc(d.Operands, func(o Operand) bool { return o.IsIndex && o.Bound == letter })
+	return slices.IndexFunc(d.Operands, func(i Operand) bool { return i.IsIndex && i.Bound == o.Dims[0] })
 }
 
 // HasAxes reports whether a definition has batch axes or groups.
@@ -208,6 +223,17 @@ func (d *Definition) Product() *Product {
 	return f
 }
 
+// Stream returns the stream of a definition that is one, or the gradients of one, or nil.
+func (d *Definition) Stream() *Stream {
+	switch f := d.Form.(type) {
+	case *Stream:
+		return f
+	case *StreamBackward:
+		return &f.Stream
+	}
+	return nil
+}
+
 // Ring returns in what numbers sums are taken: the zero Ring for binary32.
 func (d *Definition) Ring() Ring {
 	if f := d.Product(); f != nil {
@@ -232,6 +258,28 @@ func (d *Definition) Scales() Scales {
 	return Scales{}
 }
 
+// HasOffsets reports whether an operand divides an axis: into groups, or into sequences.
+func (d *Definition) HasOffsets() bool {
+	return slices.ContainsFunc(d.Operands, func(o Operand) bool { return o.IsOffsets })
+}
+
+// HasSequences reports whether operands divide two axes alike, into sequences: by offsets, or by
+// offsets and lengths.
+func (d *Definition) HasSequences() bool {
+	n := 0
+	for i := range d.Operands {
+		if d.Operands[i].IsOffsets || d.Operands[i].IsLengths {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// HasKeyOffsets reports whether all sequences are given by offsets, none by lengths.
+func (d *Definition) HasKeyOffsets() bool {
+	return !slices.ContainsFunc(d.Operands, func(o Operand) bool { return o.IsLengths })
+}
+
 // HasScales reports whether sums are multiplied by scales.
 func (d *Definition) HasScales() bool { return d.Scales() != Scales{} }
 
@@ -239,19 +287,22 @@ func (d *Definition) HasScales() bool { return d.Scales() != Scales{} }
 type Access uint8
 
 const (
-	AlongRows  Access = iota // in its own row, column or both
+	AlongRows  Access = iota // in its own row, column or both, and in tables besides
 	OfProducts               // in a row and a column of two factors
 	FromIndex                // in the row that an index names
 	ToIndex                  // in all rows whose index names its own
+	OfSequence               // in the rows of its own sequence
 )
 
 // Access returns where the definition's output elements find their inputs.
 func (d *Definition) Access() Access {
 	letter := d.AxisOf(Indexed)
 	switch {
+	case d.HasSequences():
+		return OfSequence
 	case d.Multiplies():
 		return OfProducts
-	case letter == "":
+	case letter == "" || d.Expression() != nil:
 		return AlongRows
 	case slices.ContainsFunc(d.Operands, func(o Operand) bool { return o.IsOut && slices.Contains(o.Dims, letter) }):
 		return ToIndex

@@ -26,11 +26,12 @@ const (
 	MathSin
 	MathCos
 	MathErf
+	MathErfcx // exp(x²)·(1 − erf(x)), for x ≥ 0
 )
 
 var mathNames = [...]string{
 	"exp", "expm1", "log", "tanh", "1/x", "sqrt", "1/sqrt", "sigmoid",
-	"exp2", "log2", "log1p", "sin", "cos", "erf",
+	"exp2", "log2", "log1p", "sin", "cos", "erf", "erfcx",
 }
 
 func (m Math) String() string { return mathNames[m] }
@@ -46,8 +47,22 @@ type Function struct {
 	// in the last place of the result, over all arguments in Domain.
 	ULPs float64
 
+	// Absolute is added to that error: what results near zero lose beyond ULPs. It is 0 for
+	// most functions.
+	Absolute float64
+
 	Domain  Domain // arguments for which ULPs holds
 	Outside string // results for other arguments, for readers
+}
+
+// Within formats the error: "0.9 ulp", or "50 ulp + 2^-126".
+func (f *Function) Within() string { return f.errorText(strconv.FormatFloat(f.ULPs, 'g', -1, 64)) }
+
+func (f *Function) errorText(ulps string) string {
+	if f.Absolute == 0 {
+		return ulps + " ulp"
+	}
+	return ulps + " ulp + " + powerText(f.Absolute)
 }
 
 // Domain is a range of arguments: Low <= x <= High, or Low <= |x| <= High. The zero
@@ -136,6 +151,9 @@ func (f *Function) check() error {
 	if int(f.Math) >= len(mathNames) {
 		return fmt.Errorf("function %s: its mathematics, number %d, is unknown", f.Name, f.Math)
 	}
+	if !(f.Absolute >= 0 && f.Absolute <= math.MaxFloat64) {
+		return fmt.Errorf("function %s: its absolute error is %v, want a number of at least 0", f.Name, f.Absolute)
+	}
 	if !(f.ULPs >= 0 && f.ULPs <= math.MaxFloat64) {
 		return fmt.Errorf("function %s: its error is %v ulp, want a number of at least 0", f.Name, f.ULPs)
 	}
@@ -154,7 +172,7 @@ func (f *Function) check() error {
 // arithmetic on single values.
 func (x *Node) isElementary() bool {
 	switch op := x.Op; {
-	case op == OpConst, op == OpInt, op == OpArg, op == OpSelect, op >= OpBits && op <= OpShr:
+	case op == OpConst, op == OpInt, op == OpArg, op == OpSelect, op >= OpBits && op <= OpShrU:
 		return true
 	case op == OpRound:
 		return x.Storage.Of == ""

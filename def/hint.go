@@ -16,7 +16,7 @@ var elsewhere = map[string]string{
 	"pow": "x*x, or exp(y*log(x))", "power": "x*x, or exp(y*log(x))", "square": "x*x",
 	"fabs": "abs(x)", "absolute": "abs(x)", "negative": "-x", "reciprocal": "1 / x", "divide": "x / y", "multiply": "x * y",
 	"sum": "rowsum(x), colsum(x) or totalsum(x)", "mean": "rowsum(x) / C", "average": "rowsum(x) / C",
-	"amax": "rowmax(x)", "amin": "rowmin(x)", "argmax": "rowargmax(x)", "argmin": "rowargmin(x)",
+	"amax": "rowmax(x)", "amin": "rowmin(x)", "argmax": "rowargmax(x)", "argmin": "rowargmin(x)", "topk": "rowkth(x, k)", "argsort": "rank(x)", "topp": "rownucleus(x, e, p)",
 	"norm": "sqrt(rowsum(x*x))", "var": "the sum of (x - mean)*(x - mean), as rowsum, over C",
 	"ln": "log(x)", "expm1": "exp(x) - 1", "logistic": "sigmoid(x)", "expit": "sigmoid(x)",
 	"relu": "max(x, 0)", "silu": "x * sigmoid(x)", "swish": "x * sigmoid(x)",

@@ -33,7 +33,7 @@ func (o *Operand) NewArray(d num.DType, sizes map[string]int) num.Array {
 	a := num.NewArray(d, rows, cols)
 	n := rows * cols
 	for _, letter := range o.BatchDims() {
-		n /= sizes[letter]
+		n /= max(1, sizes[letter])
 		a.Batch.Append(sizes[letter], n)
 	}
 	return a
@@ -74,7 +74,7 @@ func (d *Definition) Sizes() []string {
 	var letters []string
 	for i := range d.Operands {
 		for _, l := range d.Operands[i].Dims {
-			if !slices.Contains(letters, l) && !d.Operands[i].IsOffsets {
+			if l = strings.TrimSuffix(l, "+1"); !slices.Contains(letters, l) {
 				letters = append(letters, l)
 			}
 		}
@@ -157,14 +157,16 @@ func (d *Definition) formatsAfter(i int, chosen []num.DType) []num.DType {
 }
 
 // Format returns the format that names a choice: that of the first operand whose own rule
-// allows several; if there is none, that of the factors in a ring, and else binary32.
+// allows several; if there is none, that of the factors in a ring, int32 if there are no floats, and
+// else binary32.
 func (d *Definition) Format(choice []num.DType) num.DType {
 	for i := range d.Operands {
 		if o := &d.Operands[i]; o.DTypes.Like == "" && len(o.DTypes.Allowed) > 1 {
 			return choice[i]
 		}
 	}
-	if d.Ring().IsExact() {
+	hasFloat := slices.ContainsFunc(d.Operands, func(o Operand) bool { return !o.IsInt() })
+	if d.Ring().IsExact() || !hasFloat {
 		return choice[0]
 	}
 	return num.F32

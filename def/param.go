@@ -39,6 +39,14 @@ func (r Range) contains(v float64) bool {
 	return v >= r.Low && v <= r.High && !(r.IsAbove && v == r.Low) && !math.IsInf(v, 0)
 }
 
+// Clamp returns v, or the end of the range that v is beyond.
+func (r Range) Clamp(v float64) float64 {
+	if !r.IsLimited {
+		return v
+	}
+	return min(max(v, r.Low), r.High)
+}
+
 // String returns the range as in the text of a definition, or "".
 func (r Range) String() string {
 	if !r.IsLimited {

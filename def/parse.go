@@ -138,10 +138,8 @@ var proseForm = regexp.MustCompile(`^\s*((formula|clause|outside)\s+"|function\s
 
 // ruleLength returns the number of lines of the rule that begins with this line, or 0.
 func ruleLength(raw string) int {
-	for _, r := range rules {
-		if strings.HasPrefix(fold(raw), "rule "+r.op.String()+"(") {
-			return len(r.lines)
-		}
+	if r := ruleIn(raw); r != nil {
+		return len(r.lines)
 	}
 	return 0
 }
@@ -226,6 +224,11 @@ var forms = []textForm{
 	{new(Product), fixed(parseContraction)},
 	{new(Lookup), fixed(parseGather)},
 	{new(Scatter), fixed(parseScatterAdd)},
+	{new(LookupSum), fixed(parseGatherSum)},
+	{new(Sort), fixed(parseDispatch)},
+	{new(RowWrite), fixed(parseRowWrite)},
+	{new(Stream), (*parser).stream},
+	{new(StreamBackward), (*parser).stream},
 }
 
 // Forms returns a form of each type, without content.
@@ -318,24 +321,22 @@ func (l *textLine) quoted() (word, text string, err error) {
 
 // rule parses the rule of a sum, which must be that of the language.
 func (p *parser) rule(l *textLine) error {
-	for _, r := range rules {
-		if !strings.HasPrefix(fold(l.raw), "rule "+r.op.String()+"(") {
-			continue
-		}
-		got := l
-		for i, want := range r.lines {
-			if i > 0 {
-				if got = p.next(); got == nil {
-					return l.start().errorf("the rule of %s ends too early", r.op)
-				}
-			}
-			if fold(got.raw) != fold(want) {
-				return got.start().errorf("unexpected %q, want %q: %s is summed by this rule alone", fold(got.raw), fold(want), r.op)
-			}
-		}
-		return nil
+	r := ruleIn(l.raw)
+	if r == nil {
+		return l.start().errorf("unexpected %q, want the rule of rowsum, colsum, totalsum, weigh, weigh_backward or pages", fold(l.raw))
 	}
-	return l.start().errorf("unexpected %q, want the rule of rowsum, colsum or totalsum", fold(l.raw))
+	got := l
+	for i, want := range r.lines {
+		if i > 0 {
+			if got = p.next(); got == nil {
+				return l.start().errorf("the rule of %s ends too early", r.name())
+			}
+		}
+		if fold(got.raw) != fold(want) {
+			return got.start().errorf("unexpected %q, want %q: %s has this rule alone", fold(got.raw), fold(want), r.name())
+		}
+	}
+	return nil
 }
 
 // fold returns a line with single blanks, without its comment.

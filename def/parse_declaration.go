@@ -10,7 +10,7 @@ import (
 )
 
 // operand parses "in x[R,C] f16 bf16 f32", "out y[R,C] as x or f32, may be x" or "in
-// label[R] i32 in [0,C) or ignore".
+// label[R] i32 in [0,C) or ignore" or "in count[R] i32".
 func (p *parser) operand(c *cursor) error {
 	role, name := c.next(), c.next()
 	if err := p.declare(name); err != nil {
@@ -31,16 +31,14 @@ func (p *parser) operand(c *cursor) error {
 	}
 	n := &Node{Op: OpInput, Name: o.Name, Extent: o.Extent, Operand: len(d.Operands) - 1, owner: p.b}
 	if o.IsInt() {
-		if n.Type = Int; !o.IsIndex {
-			return name.errorf("operand %s: want \"i32 in [0,C)\": an int32 input names a column", o.Name)
-		}
+		n.Type = Int
 	}
 	p.b.inputs[len(d.Operands)-1] = n
 	p.scope.values[o.Name] = Value{n}
 	return nil
 }
 
-var extents = map[string]Extent{"R,C": PerElement, "R": PerRow, "C": PerColumn, "": Scalar}
+var extents = map[string]Extent{"R,C": PerElement, "R,K": PerSlot, "R": PerRow, "C": PerColumn, "": Scalar}
 
 // dims parses the sizes in brackets.
 func (p *parser) dims(c *cursor, o *Operand) error {
@@ -64,8 +62,14 @@ func (p *parser) dims(c *cursor, o *Operand) error {
 		return nil
 	}
 	extent, ok := extents[strings.Join(o.Dims, ",")]
+	if isTable := len(o.Dims) == 1 || len(o.Dims) == 2 && o.Dims[1] == "C"; !ok && isTable && o.IsIn && !o.IsOut {
+		if err := checkSize(o.Dims[0]); err != nil {
+			return open.errorf("operand %s: %v", o.Name, err)
+		}
+		extent, ok = Chosen|extents[strings.Join(o.Dims[1:], ",")], true
+	}
 	if !ok {
-		return open.errorf("operand %s has the sizes %v, want [R,C], [R], [C] or []", o.Name, o.Dims)
+		return open.errorf("operand %s has the sizes %v, want [R,C], [R], [C], [R,K] or [], or a letter for the rows of a table that is read", o.Name, o.Dims)
 	}
 	if o.Extent = extent; o.IsIn && extent == Scalar {
 		return open.errorf("operand %s: an input has at least one size; a single number is a parameter", o.Name)
@@ -145,8 +149,8 @@ func (p *parser) index(c *cursor, o *Operand) error {
 			return except.errorf("unexpected %s, want the name of a parameter", except)
 		}
 	}
-	if p.b.d.Expression() != nil && (o.Bound != "C" || o.Extent != PerRow || o.IsOut) {
-		return start.errorf("operand %s: want an index to be an input with one value per row in [0,C)", o.Name)
+	if p.b.d.Expression() != nil && (o.Bound != "C" && checkSize(o.Bound) != nil || o.Extent != PerRow || o.IsOut) {
+		return start.errorf("operand %s: want an index to be an input with one value per row, in [0,C) or in the rows of a table", o.Name)
 	}
 	return c.finished()
 }

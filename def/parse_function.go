@@ -27,7 +27,7 @@ func (p *parser) skipFunction() {
 	}
 }
 
-var functionForm = regexp.MustCompile(`^\s*function\s+([A-Za-z0-9_]+)\s*\(\s*x\s*\)\s*:\s*(\S+)\s+within\s+(\S+)\s+ulp\s+for\s+(.*?)\s*$`)
+var functionForm = regexp.MustCompile(`^\s*function\s+([A-Za-z0-9_]+)\s*\(\s*x\s*\)\s*:\s*(\S+)\s+within\s+(\S+)\s+ulp(?:\s*\+\s*(\S+))?\s+for\s+(.*?)\s*$`)
 
 // function parses a function and its lines up to the return.
 func (p *parser) function(l *textLine) error {
@@ -46,7 +46,12 @@ func (p *parser) function(l *textLine) error {
 	if f.ULPs, err = strconv.ParseFloat(m[3], 64); err != nil {
 		return start.errorf("function %s: its error %q is not a number", f.Name, m[3])
 	}
-	if f.Domain, err = parseDomain(m[4]); err != nil {
+	if ok := true; m[4] != "" {
+		if f.Absolute, ok = parsePower(m[4]); !ok {
+			return start.errorf("function %s: its absolute error %q is not a number or a power of two", f.Name, m[4])
+		}
+	}
+	if f.Domain, err = parseDomain(m[5]); err != nil {
 		return start.errorf("function %s: %v", f.Name, err)
 	}
 	if other, taken := p.places["function "+f.Name]; taken {

@@ -3,6 +3,7 @@ package def
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"tokitai/num"
@@ -28,9 +29,15 @@ var accumulatorRing = Ring{2, 32}
 func (r Ring) IsExact() bool { return r != Ring{} }
 
 // IsExact reports whether every result is an integer that is computed exactly: a contraction in a
-// ring, without scales. Nothing is rounded, and whatever a kernel promises, each element has one
-// admissible value.
-func (d *Definition) IsExact() bool { return d.Ring().IsExact() && !d.HasScales() }
+// ring, without scales, a dispatch, or an expression of int32 alone. Nothing is rounded, and whatever
+// a kernel promises, each element has one admissible value.
+func (d *Definition) IsExact() bool {
+	if nodes := d.Math().Nodes; len(nodes) > 0 {
+		return !slices.ContainsFunc(nodes, func(n *Node) bool { return n.Type == Float })
+	}
+	_, isSort := d.Form.(*Sort)
+	return isSort || d.Ring().IsExact() && !d.HasScales()
+}
 
 // String returns the ring as the text of a definition has it: Z/2^32.
 func (r Ring) String() string { return fmt.Sprintf("Z/%d^%d", r.P, r.K) }

@@ -35,7 +35,8 @@ func Rowwise(name string, build func(b *Builder)) (*Definition, error) {
 	return b.d.seal()
 }
 
-// In declares an input with one value per element.
+// In declares an input with one value per element. This input, and those below, hold floats, or
+// int32 if the rule is Only(num.I32).
 func (b *Builder) In(name string, dtypes ...Rule) Value {
 	return Value{b.input(name, PerElement, dtypes)}
 }
@@ -54,7 +55,6 @@ func (b *Builder) InRow(name string, dtypes ...Rule) Value {
 // an index outside 0 … C−1, unless it equals the int32 parameter in except.
 func (b *Builder) InIndex(name string, except ...Value) Value {
 	n := b.input(name, PerRow, []Rule{Only(indexDType)})
-	n.Type = Int
 	o := &b.d.Operands[n.Operand]
 	o.IsIndex, o.Bound = true, "C"
 	for _, v := range except {
@@ -92,16 +92,61 @@ func (b *Builder) ColFloat() Value {
 }
 
 // Random returns a random word for this element: Philox 4×32-10 with the seed as key
-// and (flat index / 4, tensor, step) as counter. All arguments are int32.
-func (b *Builder) Random(seedLow, seedHigh, tensor, step Value) Value {
-	v := newNode(OpRandom, seedLow, seedHigh, tensor, step)
-	v.check(Int, Int, Int, Int, Int)
-	if v.err == nil && (v.Extent != Scalar || v.Late) {
-		v.err = fmt.Errorf("%s: want int32 parameters", v.brief())
+// and (number / 4, tensor, step) as counter, where numbers count elements row after row. They
+// begin with 0, or with the 64-bit number first, which is given as its low and its high word, so
+// that a part of a tensor has the words that it has in the whole. All arguments are int32.
+func (b *Builder) Random(seedLow, seedHigh, tensor, step Value, first ...Value) Value {
+	v := newNode(OpRandom, append([]Value{seedLow, seedHigh, tensor, step}, first...)...)
+	if len(first) != 0 && len(first) != 2 {
+		v.err = fmt.Errorf("random: the first number has %d words, want its low and its high word", len(first))
+	}
+	return v.ofElement()
+}
+
+// Element returns the low word of the number of this element. Numbers count elements row after
+// row, and begin with the 64-bit number first, given as its low and its high word.
+func (b *Builder) Element(firstLow, firstHigh Value) Value {
+	return newNode(OpElement, firstLow, firstHigh).ofElement()
+}
+
+// ElementHigh returns the high word of the number of this element.
+func (b *Builder) ElementHigh(firstLow, firstHigh Value) Value {
+	return newNode(OpElementHigh, firstLow, firstHigh).ofElement()
+}
+
+// ofElement makes a node of single int32 a value per element.
+func (x *Node) ofElement() Value {
+	x.check(Int, Int, Int, Int, Int, Int, Int)
+	if x.err == nil && (x.Extent != Scalar || x.Late) {
+		x.err = fmt.Errorf("%s: want int32 parameters", x.brief())
+	}
+	x.Extent = PerElement
+	return Value{x}
+}
+
+// RandomRow returns a random word for this column: word column mod 4 of Philox 4×32-10 with
+// the seed as key and (column / 4, a, b, use) as counter. All arguments are int32; a and b may
+// differ from row to row. They number what the row belongs to, such as a sequence and a
+// position in it, so that the words do not depend on which other rows there are.
+func (b *Builder) RandomRow(seedLow, seedHigh, rowA, rowB, use Value) Value {
+	v := newNode(OpRandomRow, seedLow, seedHigh, rowA, rowB, use)
+	v.check(Int, Int, Int, Int, Int, Int)
+	for i, a := range v.Args {
+		isOfRow := i == 2 || i == 3
+		switch {
+		case v.err != nil:
+		case isOfRow && (a.Extent&PerColumn != 0 || a.Late):
+			v.err = fmt.Errorf("%s: %s is %s, want at most one per row", v.brief(), a.label(), a.Extent)
+		case !isOfRow && (a.Extent != Scalar || a.Late):
+			v.err = fmt.Errorf("%s: %s is %s, want an int32 parameter", v.brief(), a.label(), a.Extent)
+		}
 	}
 	v.Extent = PerElement
 	return Value{v}
 }
+
+// errOfFunctions says why the pattern of a computed float is no value outside functions.
+var errOfFunctions = errors.New("patterns and integers of floats belong inside a function's expansion")
 
 // Out declares an output with one value per element. This output, and those below,
 // store floats in any format that the rule allows, and int32 as int32.
@@ -170,6 +215,8 @@ func dimsOf(e Extent) []string {
 		return []string{"R"}
 	case PerColumn:
 		return []string{"C"}
+	case PerSlot:
+		return []string{"R", "K"}
 	}
 	return nil
 }
@@ -181,6 +228,9 @@ func (b *Builder) input(name string, e Extent, dtypes []Rule) *Node {
 	i := b.operand(name, e, dtypes)
 	b.d.Operands[i].IsIn = true
 	b.inputs[i] = &Node{Op: OpInput, Name: name, Extent: e, Operand: i, owner: b}
+	if b.d.Operands[i].IsInt() {
+		b.inputs[i].Type = Int
+	}
 	return b.inputs[i]
 }
 
@@ -223,8 +273,8 @@ func (b *Builder) output(name string, e Extent, v *Node, dtypes []Rule) {
 		b.fail("output %s: only values per element can be updated in place", name)
 	case i >= 0 && len(dtypes) > 0:
 		b.fail("output %s: its storage is already stated by the input of that name", name)
-	case i >= 0 && v.Type != Float:
-		b.fail("output %s: %s is an int32, but the input of that name holds floats", name, v.label())
+	case i >= 0 && v.Type != b.inputs[i].Type:
+		b.fail("output %s: %s is %s, but the input of that name holds %ss", name, v.label(), article(v.Type), b.inputs[i].Type)
 	}
 	if v.Type == Int && len(dtypes) == 0 {
 		dtypes = []Rule{Only(num.I32)}
@@ -249,6 +299,9 @@ func (b *Builder) finish() error {
 	}
 	if !perElement {
 		return errors.New("no operand has one value per element, so the number of columns is unknown")
+	}
+	if err := b.checkTables(); err != nil {
+		return err
 	}
 	if err := b.checkLeaves(); err != nil {
 		return err
@@ -275,7 +328,7 @@ func (b *Builder) finish() error {
 }
 
 // checkLeaves walks the expression as written. It returns an error for operands of other
-// definitions, int32 arithmetic outside functions, names used twice, and roundings to a
+// definitions, floats that become int32 outside functions, names used twice, and roundings to a
 // format that is not floating-point.
 func (b *Builder) checkLeaves() error {
 	named := map[string]*Node{}
@@ -302,12 +355,16 @@ func (b *Builder) checkLeaves() error {
 			}
 		}
 		switch {
-		case n.Op == OpInput && n.owner != b:
+		case (n.Op == OpInput || n.Op == OpStored) && n.owner != b:
 			return fmt.Errorf("%s is not an input of this definition", n.Name)
 		case n.Op == OpParam && n.owner != b:
 			return fmt.Errorf("%s is not a parameter of this definition", n.Name)
-		case n.Op >= OpBits && n.Op <= OpShr:
-			return fmt.Errorf("%s: int32 arithmetic belongs inside a function's expansion", n.brief())
+		case n.Op.isOfFunctions():
+			return fmt.Errorf("%s: %w", n.brief(), errOfFunctions)
+		case n.Op == OpLookup:
+			if err := n.checkLookup(); err != nil {
+				return err
+			}
 		case n.Op == OpArg:
 			return fmt.Errorf("%s: the argument of a function outside its expansion", n.brief())
 		case n.Op == OpRound || n.Op == OpSRound:

@@ -3,6 +3,7 @@ package def
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -12,11 +13,23 @@ type Expression struct{ Math, Exec Graph }
 
 func (f *Expression) String() string { return "rowwise" }
 
-func (f *Expression) axes(*Definition) []Axis { return []Axis{{"R", Row}, {"C", Column}} }
+func (f *Expression) axes(d *Definition) []Axis {
+	list := []Axis{{"R", Row}, {"C", Column}}
+	if slices.ContainsFunc(d.Operands, func(o Operand) bool { return o.Extent == PerSlot }) {
+		list = append(list, Axis{"K", Slot})
+	}
+	for _, letter := range d.tableSizes() {
+		list = append(list, Axis{letter, Indexed})
+	}
+	return list
+}
 
 func (f *Expression) sums(*Definition) []Sum {
 	var list []Sum
 	for _, n := range f.Math.Nodes {
+		if n.Type == Int { // no order changes a sum of int32
+			continue
+		}
 		switch n.Op {
 		case OpRowSum:
 			list = append(list, Sum{Over: []string{"C"}})
@@ -56,6 +69,8 @@ func rowUse(n *Node, seen map[*Node]bool) (use BatchUse, why string) {
 		return WholeBatch, "uses the number of rows"
 	case OpRandom:
 		use, why = OwnPlace, "uses random words"
+	case OpElement, OpElementHigh:
+		use, why = OwnPlace, "uses the numbers of elements"
 	}
 	for _, a := range n.Args {
 		if u, w := rowUse(a, seen); u > use {
@@ -75,7 +90,7 @@ func (f *Expression) independent(d *Definition) []string {
 func (f *Expression) divisible(*Definition) string {
 	for _, n := range f.Exec.Nodes {
 		switch n.Op {
-		case OpColSum, OpTotalSum, OpRandom, OpRows:
+		case OpColSum, OpTotalSum, OpRandom, OpElement, OpElementHigh, OpRows:
 			return ""
 		}
 	}
@@ -84,13 +99,13 @@ func (f *Expression) divisible(*Definition) string {
 
 func (f *Expression) isFlat(d *Definition) bool {
 	for i := range d.Operands {
-		if e := d.Operands[i].Extent; e == PerRow || e == PerColumn {
+		if o := &d.Operands[i]; o.Extent == PerRow || o.Extent == PerColumn || o.Extent == PerSlot || o.IsTable() {
 			return false
 		}
 	}
 	for _, n := range f.Exec.Nodes {
 		switch {
-		case n.Op.IsRowReduction(), n.Op == OpColSum, n.Op == OpCol, n.Op == OpColFloat, n.Op == OpRows, n.Op == OpColumns, n.Op == OpInside:
+		case n.Op.ReadsRow(), n.Op == OpColSum, n.Op == OpCol, n.Op == OpColFloat, n.Op == OpRandomRow, n.Op == OpRows, n.Op == OpColumns, n.Op == OpInside:
 			return false
 		}
 	}
@@ -100,8 +115,8 @@ func (f *Expression) isFlat(d *Definition) bool {
 func (f *Expression) checkFactor(*Definition, Operand) bool { return false }
 
 func (f *Expression) print(d *Definition, s *strings.Builder, docs bool) {
-	printGraph(s, f.Math.Nodes, d)
 	names := nodeNames(f.Math.Nodes, d)
+	printGraph(s, f.Math.Nodes, names)
 	for _, o := range f.Math.Outputs {
 		fmt.Fprintf(s, "  %s <- %s\n", d.Operands[o.Operand].Name, names[o.Value])
 	}

@@ -55,6 +55,10 @@ func (d *Definition) operandText(o *Operand) string {
 	switch {
 	case o.IsOffsets:
 		return text + " ascending from 0 to " + o.Bound
+	case o.IsLengths:
+		return fmt.Sprintf("%s in [0,%s]", text, o.Bound)
+	case o.Lengths != "":
+		return fmt.Sprintf("%s in [0,%s) within %s", text, o.Bound, o.Lengths)
 	case o.IsIndex && o.Except != "":
 		return fmt.Sprintf("%s in [0,%s) or %s", text, o.Bound, o.Except)
 	case o.IsIndex:
@@ -98,26 +102,56 @@ func (p *Param) text() string {
 	return s
 }
 
-// rules holds the rules of sums, which depend on sizes alone. The reference follows them
+// rules holds the rules of sums. Those of floats depend on sizes alone. The reference follows them
 // and every lowering reproduces them. Package num implements them; TestRules compares the
 // two.
-var rules = []struct {
-	op    Op
-	lines []string
-}{
-	{OpRowSum, append([]string{
+var rules = []*sumRule{
+	{OpRowSum, Float, append([]string{
 		"rule rowsum(x): the sum of x[0], ..., x[n-1], a row of n elements",
 		"  L = " + lanesText("n", num.RowLanes, 2048, 8192),
 	}, lanesLines...)},
-	{OpColSum, append([]string{
+	{OpColSum, Float, append([]string{
 		"rule colsum(x): the sum of x[0], ..., x[n-1], a column of n elements in C columns",
 		"  L = " + lanesText("C", num.ColLanes, 256, 2048),
 	}, lanesLines...)},
-	{OpTotalSum, []string{
+	{OpTotalSum, Float, []string{
 		"rule totalsum(x): the sum of x[0], ..., x[n-1], all elements row after row",
 		fmt.Sprintf("  s[i] = the rowsum of x[%di], ..., x[%di+%d], of fewer at the end", num.FlatRow, num.FlatRow, num.FlatRow-1),
 		"  s is summed likewise, until one is left",
 	}},
+	{OpRowSum, Int, []string{"rule rowsum(i): the sum of a row of int32 modulo 2^32, in any order"}},
+	{OpColSum, Int, []string{"rule colsum(i): the sum of a column of int32 modulo 2^32, in any order"}},
+	{OpTotalSum, Int, []string{"rule totalsum(i): the sum of all int32 modulo 2^32, in any order"}},
+}
+
+// sumRule is the rule of a sum of values of one type.
+type sumRule struct {
+	op    Op
+	of    Type
+	lines []string
+}
+
+// name returns the word that the rule is about.
+func (r *sumRule) name() string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.lines[0], "rule "), "(")
+	return name
+}
+
+// ruleIn returns the rule that begins with a line, or nil: the one whose head it has, or else
+// one for the same node.
+func ruleIn(line string) *sumRule {
+	line = fold(line)
+	var near *sumRule
+	for _, r := range append(rules, &streamRule, &streamBackwardRule, &pagesRule) {
+		head, _, _ := strings.Cut(r.lines[0], ":")
+		switch {
+		case strings.HasPrefix(line, head+":"):
+			return r
+		case near == nil && strings.HasPrefix(line, "rule "+r.name()+"("):
+			near = r
+		}
+	}
+	return near
 }
 
 // lanesLines say how the elements of a sum are dealt to lanes, and how lanes are added.
@@ -137,13 +171,17 @@ func lanesText(size string, lanes func(int) int, limits ...int) string {
 
 // printRules adds the rules of the sums among the nodes. A total sum is made of row sums.
 func printRules(s *strings.Builder, nodes []*Node) {
-	has := map[Op]bool{}
-	for _, n := range nodes {
-		has[n.Op] = true
+	type sum struct {
+		op Op
+		of Type
 	}
-	has[OpRowSum] = has[OpRowSum] || has[OpTotalSum]
+	has := map[sum]bool{}
+	for _, n := range nodes {
+		has[sum{n.Op, n.Type}] = true
+	}
+	has[sum{OpRowSum, Float}] = has[sum{OpRowSum, Float}] || has[sum{OpTotalSum, Float}]
 	for _, r := range rules {
-		if has[r.op] {
+		if has[sum{r.op, r.of}] {
 			s.WriteString(strings.Join(r.lines, "\n") + "\n")
 		}
 	}
@@ -165,7 +203,7 @@ func nodeNames(nodes []*Node, d *Definition) map[*Node]string {
 			taken[p.Name] = true
 		}
 	}
-	names := map[*Node]string{}
+	names := make(map[*Node]string, len(nodes))
 	given := map[string]int{} // number of computed nodes, and arguments, with the name
 	for _, n := range nodes {
 		if n.Op == OpArg {
@@ -204,13 +242,18 @@ func intText(v int32) string {
 	return fmt.Sprintf("%di", v)
 }
 
-func printGraph(s *strings.Builder, nodes []*Node, d *Definition) {
-	names := nodeNames(nodes, d)
+func printGraph(s *strings.Builder, nodes []*Node, names map[*Node]string) {
 	for _, n := range nodes {
 		if len(n.Args) > 0 {
-			fmt.Fprintf(s, "  %s = %s\n", names[n], formatNode(n, names))
+			s.WriteString("  " + names[n] + " = " + formatNode(n, names) + "\n")
 		}
 	}
+}
+
+// Line returns the line of the text that computes a node of the graph, such as "visible = lesseq(key, query)".
+func (g *Graph) Line(n *Node) string {
+	names := nodeNames(g.Nodes, nil)
+	return names[n] + " = " + formatNode(n, names)
 }
 
 func formatNode(n *Node, names map[*Node]string) string {
@@ -224,6 +267,9 @@ func formatNode(n *Node, names map[*Node]string) string {
 	}
 	for _, a := range n.Args {
 		args = append(args, names[a])
+	}
+	if n.Op == OpLookup {
+		return args[0] + "[" + args[1] + "]"
 	}
 	return op + "(" + strings.Join(args, ", ") + ")"
 }
@@ -258,12 +304,13 @@ func (f *Function) Text() string { return f.text(false) }
 func (f *Function) text(docs bool) string {
 	g := f.Expansion()
 	var s strings.Builder
-	fmt.Fprintf(&s, "function %s(x): %s within %s ulp for %s\n", f.Name, f.Math, formatULPs(f.ULPs), f.Domain)
+	fmt.Fprintf(&s, "function %s(x): %s within %s for %s\n", f.Name, f.Math, f.errorText(formatULPs(f.ULPs)), f.Domain)
 	if docs && f.Outside != "" {
 		printDocs(&s, "outside", []string{f.Outside})
 	}
-	printGraph(&s, g.Nodes, nil)
-	fmt.Fprintf(&s, "  return %s\n", nodeNames(g.Nodes, nil)[g.Outputs[0].Value])
+	names := nodeNames(g.Nodes, nil)
+	printGraph(&s, g.Nodes, names)
+	fmt.Fprintf(&s, "  return %s\n", names[g.Outputs[0].Value])
 	return s.String()
 }
 
@@ -286,8 +333,8 @@ func formatULPs(u float64) string {
 // Lines returns the text of a graph, a line per node, with the rules of its sums.
 func (g Graph) Lines(d *Definition) []string {
 	var s strings.Builder
-	printGraph(&s, g.Nodes, d)
 	names := nodeNames(g.Nodes, d)
+	printGraph(&s, g.Nodes, names)
 	for _, o := range g.Outputs {
 		fmt.Fprintf(&s, "  %s <- %s\n", d.Operands[o.Operand].Name, names[o.Value])
 	}

@@ -73,12 +73,30 @@ func columns(b *def.Builder) {
 	b.OutScalar("copy", b.IntParam("n"))
 }
 
+// integers has every node of int32, inputs and outputs of each extent, and the sums.
+func integers(b *def.Builder) {
+	isInt := def.Only(num.I32)
+	x, k, n, count := b.In("x"), b.In("k", isInt), b.InRow("n", isInt), b.InCol("count", isInt)
+	low, high := b.IntParam("low"), b.IntParam("high")
+	word := b.Random(low, high, low, high, low, high).As("word")
+	own := b.RandomRow(low, high, n, high, low).As("own")
+	v := x.Stored().IXor(word).IMul(own).IAnd(b.Element(low, high)).IOr(b.ElementHigh(low, high))
+	v = v.ShrUBy(k).ISub(count).UMulHigh(k.ShrBy(n)).As("v")
+	b.Out("k", v.ShlBy(def.IntConst(3)))
+	b.OutRow("rows", def.RowSum(v))
+	b.OutCol("cols", def.ColSum(v))
+	b.OutScalar("all", def.TotalSum(v))
+	b.OutRow("mean", def.RowSum(v).IToF().Div(b.Columns()), def.Only(num.F32))
+	b.Out("copy", n.IAdd(k))
+}
+
 func golden() []*def.Definition {
 	return []*def.Definition{
 		def.Must(def.Rowwise("softmax.forward", softmax)),
 		def.Must(def.Rowwise("layernorm.backward", layernormBackward)),
 		def.Must(def.Rowwise("everything", everything)),
 		def.Must(def.Rowwise("columns", columns)),
+		def.Must(def.Rowwise("integers", integers)),
 		def.Must(def.Contraction("product", def.ContractionForm{
 			Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"M", "N"},
 		})),
@@ -93,6 +111,10 @@ func golden() []*def.Definition {
 		def.Must(def.Gather("rows", def.GatherForm{Index: "index", Table: "table", Out: "out"})),
 		def.Must(def.ScatterAdd("sums", def.ScatterForm{Index: "index", Rows: "rows", Result: "result"})),
 		def.Must(def.ScatterAdd("sums.accumulate", def.ScatterForm{Index: "index", Rows: "rows", Result: "result", Accumulate: true})),
+		def.Must(def.GatherSum("rows.added", def.GatherSumForm{Index: "index", Table: "table", Out: "out"})),
+		def.Must(def.Dispatch("choices", def.DispatchForm{Index: "index", Counts: "counts", Offsets: "offsets", Source: "source", Slot: "slot", Place: "place"})),
+		def.Must(def.WriteRows("rows.written", def.RowWriteForm{Index: "index", Rows: "rows", Table: "table"})),
+		def.Must(def.GatherSum("rows.weighted", def.GatherSumForm{Index: "index", Table: "table", Weight: "weight", Out: "out"})),
 	}
 }
 
@@ -368,7 +390,7 @@ func TestGraphs(t *testing.T) {
 				if n.ID != i {
 					t.Fatalf("seed %d, %s: node %d says it is %d", seed, name, i, n.ID)
 				}
-				if isExec := name == "exec"; isExec && n.Op == def.OpCall || !isExec && n.Op >= def.OpBits && n.Op <= def.OpShr {
+				if isExec := name == "exec"; isExec && n.Op == def.OpCall || !isExec && (n.Op == def.OpBits || n.Op == def.OpFloat || n.Op == def.OpFToI) {
 					t.Fatalf("seed %d, %s: it has a node %s", seed, name, n.Op)
 				}
 				for _, a := range n.Args {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // errChanged is returned by CheckUnchanged.
@@ -34,26 +35,43 @@ func (d *Definition) digest() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
+// digest writes every field without fmt, which would take a fifth of the time in which a program
+// builds its definitions when it starts.
 func (g Graph) digest(w io.Writer) {
+	var b []byte
+	number := func(v int) { b = append(strconv.AppendInt(b, int64(v), 10), ' ') }
+	text := func(s string) {
+		number(len(s))
+		b = append(b, s...)
+	}
 	for _, n := range g.Nodes {
 		if n == nil {
 			n = &Node{ID: -1}
 		}
-		fmt.Fprint(w, n.ID, n.Op, n.Type, n.Extent, n.Late, n.Name, n.Operand, n.Param, n.Int, n.Storage)
-		if n.Real != nil {
-			fmt.Fprint(w, " ", n.Real)
+		late := 0
+		if n.Late {
+			late = 1
 		}
-		if n.Func != nil {
-			fmt.Fprint(w, " ", n.Func.Name)
+		for _, v := range [...]int{n.ID, int(n.Op), int(n.Type), int(n.Extent), late, n.Operand, n.Param, int(n.Int), int(n.Storage.Fixed), len(n.Args)} {
+			number(v)
 		}
 		for _, a := range n.Args {
-			fmt.Fprint(w, " ", idOf(a))
+			number(idOf(a))
 		}
-		fmt.Fprintln(w)
+		text(n.Name)
+		text(n.Storage.Of)
+		if n.Real != nil {
+			text(n.Real.String())
+		}
+		if n.Func != nil {
+			text(n.Func.Name)
+		}
 	}
 	for _, o := range g.Outputs {
-		fmt.Fprintln(w, o.Operand, idOf(o.Value))
+		number(o.Operand)
+		number(idOf(o.Value))
 	}
+	w.Write(b)
 }
 
 func idOf(n *Node) int {

@@ -118,20 +118,45 @@ func Select(cond, a, b Value) Value {
 	return newNode(OpSelect, cond, a, b).check(a.Type(), Bool, a.Type(), a.Type())
 }
 
-// int32 arithmetic, for the expansions of functions.
-func (x Value) Bits() Value           { return intOp(OpBits, Int, Float, x) }
-func (x Value) Float() Value          { return intOp(OpFloat, Float, Int, x) }
-func (x Value) IToF() Value           { return intOp(OpIToF, Float, Int, x) }
-func (x Value) FToI() Value           { return intOp(OpFToI, Int, Float, x) }
-func (x Value) IAdd(y Value) Value    { return intOp(OpIAdd, Int, Int, x, y) }
-func (x Value) ISub(y Value) Value    { return intOp(OpISub, Int, Int, x, y) }
-func (x Value) IAnd(y Value) Value    { return intOp(OpIAnd, Int, Int, x, y) }
-func (x Value) IOr(y Value) Value     { return intOp(OpIOr, Int, Int, x, y) }
-func (x Value) Shl(count int32) Value { return intOp(OpShl, Int, Int, x, IntConst(count)) }
-func (x Value) Shr(count int32) Value { return intOp(OpShr, Int, Int, x, IntConst(count)) }
+// From floats to int32 and back, for the expansions of functions.
+func (x Value) Bits() Value  { return intOp(OpBits, Int, Float, x) }
+func (x Value) Float() Value { return intOp(OpFloat, Float, Int, x) }
+func (x Value) FToI() Value  { return intOp(OpFToI, Int, Float, x) }
 
-// RowSum returns the sum of a row, in the fixed shape of its length.
-func RowSum(x Value) Value { return reduce(OpRowSum, Float, PerRow, x) }
+// int32 arithmetic wraps. Shifts take their count modulo 32.
+func (x Value) IToF() Value            { return intOp(OpIToF, Float, Int, x) }
+func (x Value) IAdd(y Value) Value     { return intOp(OpIAdd, Int, Int, x, y) }
+func (x Value) ISub(y Value) Value     { return intOp(OpISub, Int, Int, x, y) }
+func (x Value) IMul(y Value) Value     { return intOp(OpIMul, Int, Int, x, y) }
+func (x Value) UMulHigh(y Value) Value { return intOp(OpUMulHigh, Int, Int, x, y) }
+func (x Value) IAnd(y Value) Value     { return intOp(OpIAnd, Int, Int, x, y) }
+func (x Value) IOr(y Value) Value      { return intOp(OpIOr, Int, Int, x, y) }
+func (x Value) IXor(y Value) Value     { return intOp(OpIXor, Int, Int, x, y) }
+func (x Value) Shl(count int32) Value  { return x.ShlBy(IntConst(count)) }
+func (x Value) Shr(count int32) Value  { return x.ShrBy(IntConst(count)) }
+func (x Value) ShrU(count int32) Value { return x.ShrUBy(IntConst(count)) }
+func (x Value) ShlBy(n Value) Value    { return intOp(OpShl, Int, Int, x, n) }
+func (x Value) ShrBy(n Value) Value    { return intOp(OpShr, Int, Int, x, n) }
+func (x Value) ShrUBy(n Value) Value   { return intOp(OpShrU, Int, Int, x, n) }
+
+// Stored returns the pattern of an input's element as it is stored, an int32; that of 16 bits
+// is zero-extended. A NaN keeps its sign and payload.
+func (x Value) Stored() Value {
+	if x.node == nil || x.node.err != nil || x.node.Op != OpInput {
+		v := newNode(OpStored, x)
+		if v.check(Int, x.Type()); v.err == nil {
+			v.err = fmt.Errorf("%s: %s is computed, want an operand", v.brief(), x.node.label())
+		}
+		return Value{v}
+	}
+	n := *x.node
+	n.Op, n.Type, n.Name = OpStored, Int, "stored("+n.Name+")"
+	return Value{&n}
+}
+
+// RowSum returns the sum of a row: of floats in the fixed shape of its length, of int32
+// modulo 2^32.
+func RowSum(x Value) Value { return reduce(OpRowSum, x.Type(), PerRow, x) }
 
 // RowMax and RowMin return the maximum and the minimum of a row, or NaN if it has one.
 func RowMax(x Value) Value { return reduce(OpRowMax, Float, PerRow, x) }
@@ -144,13 +169,18 @@ func RowArgMax(x Value) Value { return reduce(OpRowArgMax, Int, PerRow, x) }
 func RowArgMin(x Value) Value { return reduce(OpRowArgMin, Int, PerRow, x) }
 
 // ColSum returns the sum of a column, known after the last row.
-func ColSum(x Value) Value { return reduce(OpColSum, Float, PerColumn, x) }
+func ColSum(x Value) Value { return reduce(OpColSum, x.Type(), PerColumn, x) }
 
 // TotalSum returns the sum of all elements, known after the last row.
-func TotalSum(x Value) Value { return reduce(OpTotalSum, Float, Scalar, x) }
+func TotalSum(x Value) Value { return reduce(OpTotalSum, x.Type(), Scalar, x) }
 
-// At returns the row's element in column i, and +0 if there is no such column.
+// At returns the row's element in column i, and +0 if there is no such column. Of a table it
+// returns the row that the index i names, and +0 if there is no such row: one value per
+// element, or of a table with one value in each of its rows one value per row.
 func (x Value) At(i Value) Value {
+	if x.node != nil && x.node.IsTable() {
+		return lookup(x, i)
+	}
 	v := newNode(OpAt, x, i)
 	v.check(Float, Float, Int)
 	switch {
@@ -200,7 +230,15 @@ func typeOf(x *Node) Type {
 
 func reduce(op Op, result Type, extent Extent, x Value) Value {
 	v := newNode(op, x)
-	v.check(result, Float)
+	isSum := op == OpRowSum || op == OpColSum || op == OpTotalSum
+	switch {
+	case isSum && x.Type() == Bool:
+		v.err = fmt.Errorf("%s: %s is a bool, want a float or an int32", v.brief(), x.node.label())
+	case isSum:
+		v.check(result, result)
+	default:
+		v.check(result, Float)
+	}
 	if v.err == nil && x.Extent() != PerElement {
 		v.err = fmt.Errorf("%s: %s is %s, want one per element", v.brief(), x.node.label(), x.Extent())
 	}
@@ -226,8 +264,16 @@ func (x *Node) check(result Type, want ...Type) Value {
 		return Value{x}
 	}
 	for i, a := range x.Args {
+		if a.Extent == PerSlot && x.Op != OpUnpacked {
+			x.err = fmt.Errorf("%s: %s is %s, which is only stored or unpacked", x.brief(), a.label(), a.Extent)
+			return Value{x}
+		}
 		if a.Type != want[i] {
 			x.err = fmt.Errorf("%s: %s is %s, want %s", x.brief(), a.label(), article(a.Type), article(want[i]))
+			return Value{x}
+		}
+		if a.IsTable() && x.Op != OpLookup {
+			x.err = fmt.Errorf("%s: %s is a table, want the row of it that an index names", x.brief(), a.label())
 			return Value{x}
 		}
 		x.Extent |= a.Extent
@@ -279,6 +325,9 @@ func (x *Node) describe(depth int) string {
 	args := make([]string, len(x.Args))
 	for i, a := range x.Args {
 		args[i] = a.describe(depth - 1)
+	}
+	if x.Op == OpLookup {
+		return args[0] + "[" + args[1] + "]"
 	}
 	return name + "(" + strings.Join(args, ", ") + ")"
 }

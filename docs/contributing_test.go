@@ -94,7 +94,7 @@ func TestRecipes(t *testing.T) {
 		}
 		return strings.Replace(text, before, before+"\t"+row+",\n", 1)
 	}
-	lay("op/all/all.go", withRow("op/all/all.go", "op/relu2", "slices.Concat(\n", "relu2.Operations"))
+	lay("op/all/all.go", withRow("op/all/all.go", "op/square", "slices.Concat(\n", "square.Operations"))
 	lay("backend/all/all.go", withRow("backend/all/all.go", "backend/plain", "var Backends = []Backend{\n", "plain.Backend"))
 	replace, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
@@ -110,14 +110,14 @@ func TestRecipes(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
 	}
-	over, test, program := "-overlay="+filepath.Join(folder, "overlay.json"), filepath.Join(folder, "relu2.test"), filepath.Join(folder, "tokitai")
-	run(root, "go", "test", over, "-vet=off", "-c", "-o", test, "./op/relu2") // vet does not know folders of an overlay
+	over, test, program := "-overlay="+filepath.Join(folder, "overlay.json"), filepath.Join(folder, "square.test"), filepath.Join(folder, "tokitai")
+	run(root, "go", "test", over, "-vet=off", "-c", "-o", test, "./op/square") // vet does not know folders of an overlay
 	run(folder, test, "-update")
 	run(folder, test)
 	run(root, "go", "test", over, "-vet=off", "-run=TestBoundsAreComplete|TestHostileData|TestPatternNames|TestPatternsRun|TestScalings", "./accuracy", "./op/all")
 	run(root, "go", "build", over, "-o", program, "./cmd/tokitai")
-	run(folder, program, "verify", "relu2", "--device", "cpu", "--level", "smoke")
-	run(folder, program, "verify", "relu2", "embedding", "gemm.forward", "--device", "plain", "--dtype", "f16", "--level", "smoke")
+	run(folder, program, "verify", "square", "--device", "cpu", "--level", "smoke")
+	run(folder, program, "verify", "square", "embedding", "gemm.forward", "--device", "plain", "--dtype", "f16", "--level", "smoke")
 	run(folder, program, "doctor", "--device", "plain")
 }
 

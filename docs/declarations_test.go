@@ -33,6 +33,16 @@ func TestDeclarations(t *testing.T) {
 	hold(t, declarationsFile, "forms", forms.String())
 }
 
+// TestReadmeNamesProfiles: README.md names every profile.
+func TestReadmeNamesProfiles(t *testing.T) {
+	readme := readText(t, "../README.md")
+	for _, name := range promise.Profiles() {
+		if !strings.Contains(readme, "`"+name+"`") && !strings.Contains(readme, `"`+name+`"`) {
+			t.Errorf("README.md does not name the profile %s", name)
+		}
+	}
+}
+
 // TestProfiles: the document lists the errors and the sources of every profile.
 func TestProfiles(t *testing.T) {
 	var table, sources strings.Builder

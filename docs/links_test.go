@@ -70,7 +70,7 @@ func TestIndex(t *testing.T) {
 // told to make.
 var (
 	sourcePath = regexp.MustCompile("`((?:[a-z0-9_]+/)+[A-Za-z0-9_.-]+\\.(?:go|h|cc|md|txt|json))`")
-	recipes    = regexp.MustCompile(`^(op/relu2|backend/plain)/`)
+	recipes    = regexp.MustCompile(`^(op/square|backend/plain)/`)
 )
 
 // TestSourcePaths looks for every file that a document names in inline code.

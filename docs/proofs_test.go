@@ -327,7 +327,7 @@ func TestProvedFunctions(t *testing.T) {
 		if proved == "" {
 			proved = "no: checked over all 2^32 arguments only"
 		}
-		fmt.Fprintf(&table, "| `%s` | %v ulp for %s | %s |\n", s.Function.Name, s.Function.ULPs, strings.ReplaceAll(s.Function.Domain.String(), "|", "\\|"), strings.ReplaceAll(proved, "|", "\\|"))
+		fmt.Fprintf(&table, "| `%s` | %s for %s | %s |\n", s.Function.Name, s.Function.Within(), strings.ReplaceAll(s.Function.Domain.String(), "|", "\\|"), strings.ReplaceAll(proved, "|", "\\|"))
 	}
 	hold(t, "proofs.md", "functions", table.String())
 }

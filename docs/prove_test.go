@@ -53,6 +53,32 @@ func TestProve(t *testing.T) {
 	}
 }
 
+// TestProveWithout: --without leaves out what it names, and nothing else.
+func TestProveWithout(t *testing.T) {
+	tool.Need(t, "coqc")
+	t.Parallel()
+	folder := copyOfProofs(t, "Chain.v", "operations/softmax_forward.v")
+	if output, status := prove(t, folder); status != 0 {
+		t.Fatal(output)
+	}
+	chain := filepath.Join(folder, "proofs", "Chain.v")
+	write(t, chain, strings.Replace(readText(t, chain), "Theorem ", "Theorem broken : 1 = 2.\nProof. reflexivity. Qed.\nTheorem ", 1))
+	for _, test := range []struct {
+		arguments []string
+		status    int
+		want      string
+	}{
+		{nil, 1, "proofs/Chain.v does not hold"},
+		{[]string{"--without", "Chain.v"}, 0, " theorems in 1 files are checked"},
+		{[]string{"--without", "operations/softmax_forward.v"}, 1, "proofs/Chain.v does not hold"},
+		{[]string{"--without", "Chains.v"}, 1, "there is no proofs/Chains.v to leave out"},
+	} {
+		if output, status := runProve(t, folder, test.arguments); status != test.status || !strings.Contains(output, test.want) {
+			t.Errorf("%v: status %d, want %d and %q:\n%s", test.arguments, status, test.status, test.want, output)
+		}
+	}
+}
+
 // TestProveWithoutProver: scripts/prove says what is missing.
 func TestProveWithoutProver(t *testing.T) {
 	t.Parallel()
@@ -106,7 +132,12 @@ func write(t *testing.T, file, text string) {
 // prove runs scripts/prove --update in a folder, and returns what it says and its exit status.
 func prove(t *testing.T, folder string, environment ...string) (string, int) {
 	t.Helper()
-	command := exec.Command(filepath.Join(folder, "scripts", "prove"), "--update")
+	return runProve(t, folder, []string{"--update"}, environment...)
+}
+
+func runProve(t *testing.T, folder string, arguments []string, environment ...string) (string, int) {
+	t.Helper()
+	command := exec.Command(filepath.Join(folder, "scripts", "prove"), arguments...)
 	command.Env = append(os.Environ(), environment...)
 	output, err := command.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {

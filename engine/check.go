@@ -60,7 +60,7 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 // rejectsIndices reports whether a call is refused for a bad index. Offsets that are out
 // of order leave nothing to skip.
 func rejectsIndices(d *def.Definition, s *settings) bool {
-	return s.badIndex == Reject || d.Groups().Offsets != ""
+	return s.badIndex == Reject || d.HasOffsets()
 }
 
 // CheckParams returns an error if the definition does not allow the parameters, given in
@@ -115,7 +115,38 @@ func CheckShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 			return bad(d, o.Name, "is "+t.DType().String(), wantDType(d, o.DTypes, tensors))
 		}
 	}
-	return checkShapes(d, tensors)
+	if err := checkShapes(d, tensors); err != nil {
+		return err
+	}
+	return checkEmpty(d, tensors)
+}
+
+// checkEmpty refuses sizes of 0, except for the rows of a batch, and for all of a definition that knows
+// elements alone.
+func checkEmpty(d *def.Definition, tensors []*tensor.Tensor) error {
+	for i, t := range tensors {
+		o := &d.Operands[i]
+		if t.Len() > 0 || d.IsFlat() && o.Extent == def.PerElement {
+			continue
+		}
+		for k, letter := range o.Dims {
+			if letter != d.BatchAxis() && sizeAt(d, o, t, k) == 0 {
+				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("%s at least 1; only %s may be 0", letter, d.BatchAxis()))
+			}
+		}
+	}
+	return nil
+}
+
+// sizeAt returns the k-th size of an operand that has no elements.
+func sizeAt(d *def.Definition, o *def.Operand, t *tensor.Tensor, k int) int {
+	if d.Expression() != nil && !o.IsTable() {
+		if o.Dims[k] == "R" {
+			return 0
+		}
+		return t.Cols()
+	}
+	return dimension(o, t, k)
 }
 
 // checkShapes checks that the operands' shapes agree.
@@ -129,6 +160,9 @@ func checkShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 			return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprint(o.Dims))
 		}
 		for k, letter := range o.Dims {
+			if err := d.CheckSize(letter, dimension(o, t, k)); err != nil {
+				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), err.Error())
+			}
 			want, like := sizeOf(d, tensors, letter)
 			if got := dimension(o, t, k); got != want {
 				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("%s = %d like %s", letter, want, like))
@@ -170,6 +204,11 @@ func sizeOf(d *def.Definition, tensors []*tensor.Tensor, letter string) (size in
 			}
 		}
 	}
+	for i := range d.Operands { // where offsets alone have it
+		if slices.Equal(d.Operands[i].Dims, []string{letter + "+1"}) {
+			return tensors[i].Len() - 1, d.Operands[i].Name
+		}
+	}
 	return 0, ""
 }
 
@@ -184,9 +223,21 @@ func checkRowwiseShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 			return bad(d, name, fmt.Sprintf("has %d columns", x.Cols()), fmt.Sprintf("at most %d", maxColumns))
 		}
 	}
+	slots := -1 // the first operand with slots
 	for i := range d.Operands {
 		o, t := &d.Operands[i], tensors[i]
 		switch o.Extent {
+		case def.PerSlot:
+			leading := x.Shape()[:x.Rank()-1]
+			if !slices.Equal(t.Shape()[:max(0, t.Rank()-1)], leading) && (t.Rank() != 2 || t.Rows() != x.Rows()) {
+				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("%v and a number of slots, for each row of %s", leading, name))
+			}
+			if slots < 0 {
+				slots = i
+			}
+			if k := tensors[slots].Cols(); t.Cols() != k {
+				return bad(d, o.Name, fmt.Sprintf("has %d slots", t.Cols()), fmt.Sprintf("%d like %s", k, d.Operands[slots].Name))
+			}
 		case def.PerElement:
 			if !slices.Equal(t.Shape(), x.Shape()) {
 				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("%v like %s", x.Shape(), name))
@@ -198,6 +249,10 @@ func checkRowwiseShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 			if !flat && !column && !slices.Equal(t.Shape(), leading) {
 				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("%v, one for each row of %s", leading, name))
 			}
+		case def.Chosen | def.PerColumn, def.Chosen:
+			if err := checkTableShape(d, tensors, i, x.Cols()); err != nil {
+				return err
+			}
 		case def.PerColumn:
 			if t.Rows() != 1 || t.Cols() != x.Cols() {
 				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("[%d], one for each column of %s", x.Cols(), name))
@@ -207,6 +262,26 @@ func checkRowwiseShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), "one element")
 			}
 		}
+	}
+	return nil
+}
+
+// checkTableShape checks the shape of a table: rows, as many as the first table with its letter
+// has, and in each of them a value for each column, or one.
+func checkTableShape(d *def.Definition, tensors []*tensor.Tensor, i, cols int) error {
+	o, t := &d.Operands[i], tensors[i]
+	first := slices.IndexFunc(d.Operands, func(other def.Operand) bool { return other.IsTable() && other.Dims[0] == o.Dims[0] })
+	if first == i {
+		first = -1
+	}
+	rows := func() int { return tensors[first].Shape()[0] }
+	switch shape := t.Shape(); {
+	case len(o.Dims) == 1 && t.Rank() != 1:
+		return bad(d, o.Name, fmt.Sprintf("has shape %v", shape), fmt.Sprintf("[%s], one value for each of its rows", o.Dims[0]))
+	case len(o.Dims) == 2 && (t.Rank() != 2 || t.Cols() != cols):
+		return bad(d, o.Name, fmt.Sprintf("has shape %v", shape), fmt.Sprintf("[%s %d], rows with a value for each column", o.Dims[0], cols))
+	case first >= 0 && shape[0] != rows():
+		return bad(d, o.Name, fmt.Sprintf("has shape %v", shape), fmt.Sprintf("%d rows like %s", rows(), d.Operands[first].Name))
 	}
 	return nil
 }
@@ -314,6 +389,7 @@ func checkOverlap(d *def.Definition, tensors []*tensor.Tensor) error {
 // checkIndices returns an error for the first index out of range. It copies indices that
 // the host cannot address, and waits for the copy.
 func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error {
+	var arrays [def.MaxOperands]num.Array
 	for i := range d.Operands {
 		o := &d.Operands[i]
 		if !o.IsIndex {
@@ -327,36 +403,39 @@ func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error 
 			}
 			a = num.Array{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Cols, Data: raw}
 		}
-		if err := checkIndex(d, &l.Call, i, &a); err != nil {
+		arrays[i] = a
+		if err := checkIndex(d, &l.Call, i, arrays[:]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkIndex returns an error for the first index of an operand that is out of range.
-func checkIndex(d *def.Definition, c *lower.Call, operand int, a *num.Array) error {
-	o := &d.Operands[operand]
-	bound := c.Size(d, o.Bound)
+// checkIndex returns an error for the first index in use of an operand that is out of range. Lengths
+// come before what they are lengths of.
+func checkIndex(d *def.Definition, c *lower.Call, operand int, arrays []num.Array) error {
+	o, a := &d.Operands[operand], &arrays[operand]
+	size := func(letter string) int { return c.Size(d, letter) }
+	bound := o.Limit(size)
 	except, hasExcept := int32(0), o.Except != ""
 	if hasExcept {
 		except = int32(c.Params[d.Param(o.Except)])
 	}
 	last := int32(0)
 	for r := range a.Rows {
-		for c := range a.Cols {
+		for c := range d.InUse(operand, arrays, size, r) {
 			v := a.Int(r, c)
 			if o.IsOffsets {
 				if (r > 0 || v == 0) && v >= last && (r < a.Rows-1 || int(v) == bound) {
 					last = v
 					continue
 				}
-				return NewIndexError(d, operand, r, v, bound, 0)
+				return NewIndexError(d, operand, r, a.Cols, v, bound, 0)
 			}
 			if v >= 0 && int(v) < bound || hasExcept && v == except {
 				continue
 			}
-			return NewIndexError(d, operand, r*a.Cols+c, v, bound, except)
+			return NewIndexError(d, operand, r*a.Cols+c, a.Cols, v, bound, except)
 		}
 	}
 	return nil
@@ -372,7 +451,7 @@ func CheckIndices(d *def.Definition, operands []num.Array, params []float64) err
 	}
 	for i := range d.Operands {
 		if d.Operands[i].IsIndex {
-			if err := checkIndex(d, &c, i, &operands[i]); err != nil {
+			if err := checkIndex(d, &c, i, operands); err != nil {
 				return err
 			}
 		}

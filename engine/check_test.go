@@ -515,7 +515,7 @@ func TestIndicesOfSeveralColumns(t *testing.T) {
 	for bad := range 6 {
 		x, pages := num.NewArray(num.F32, 4, 2), num.NewArray(num.I32, 2, 3)
 		pages.SetBits(bad/3, bad%3, 4)
-		want := engine.IndexError{Op: "paged", Operand: "pages", Position: bad, Value: 4, Bound: 4}
+		want := engine.IndexError{Op: "paged", Operand: "pages", Position: bad, Columns: 3, Value: 4, Bound: 4}
 		copied, err := tensor.FromBytes(cpu.Queue().Device(), num.I32, pages.Data, 2, 3)
 		if err != nil {
 			t.Fatal(err)
@@ -526,6 +526,8 @@ func TestIndicesOfSeveralColumns(t *testing.T) {
 		} {
 			if got, ok := errors.AsType[*engine.IndexError](err); !ok || *got != want {
 				t.Errorf("%s: got %v, want %v", what, err, &want)
+			} else if text := fmt.Sprintf("paged: pages[%d,%d] is 4, want 0 to 3", bad/3, bad%3); err.Error() != text {
+				t.Errorf("%s: got %q, want %q", what, err, text)
 			}
 		}
 	}

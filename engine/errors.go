@@ -55,6 +55,7 @@ type IndexError struct {
 	Op       string
 	Operand  string
 	Position int // counted row after row
+	Columns  int // of an operand with rows and columns, else 0
 	Value    int32
 	Bound    int
 	Except   string // one more allowed value, in words, or ""
@@ -62,11 +63,14 @@ type IndexError struct {
 }
 
 // NewIndexError returns the error of a call whose operand, by its number, has a bad index
-// at a position. except is the value of the parameter that allows one more index, for an
+// at a position. columns are those of the operand; except is the value of the parameter that allows one more index, for an
 // operand that has one.
-func NewIndexError(d *def.Definition, operand, position int, value int32, bound int, except int32) *IndexError {
+func NewIndexError(d *def.Definition, operand, position, columns int, value int32, bound int, except int32) *IndexError {
 	o := &d.Operands[operand]
 	err := &IndexError{Op: d.Name, Operand: o.Name, Position: position, Value: value, Bound: bound, IsOffset: o.IsOffsets}
+	if len(o.Dims) > 1 {
+		err.Columns = columns
+	}
 	if o.Except != "" {
 		err.Except = fmt.Sprintf(" or %d (%s)", except, o.Except)
 	}
@@ -80,7 +84,11 @@ func (e *IndexError) Error() string {
 	if e.IsOffset {
 		return fmt.Sprintf("%s: %s[%d] is %d, want offsets that ascend from 0 to %d", e.Op, e.Operand, e.Position, e.Value, e.Bound)
 	}
-	return fmt.Sprintf("%s: %s[%d] is %d, want 0 to %d%s", e.Op, e.Operand, e.Position, e.Value, e.Bound-1, e.Except)
+	at := fmt.Sprint(e.Position)
+	if e.Columns > 0 {
+		at = fmt.Sprintf("%d,%d", e.Position/e.Columns, e.Position%e.Columns)
+	}
+	return fmt.Sprintf("%s: %s[%s] is %d, want 0 to %d%s", e.Op, e.Operand, at, e.Value, e.Bound-1, e.Except)
 }
 
 // UnsuitedError is a call that a lowering cannot compute, by its Suits, or that a kernel of

@@ -5,6 +5,7 @@ import (
 	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // SetCorrupt sets the hook that damages outputs of self-tests; nil removes it.
@@ -75,4 +76,25 @@ func CheckCopiedIndices(d *def.Definition, operands []num.Array, tensors []*tens
 		l.Operands = append(l.Operands, lower.Operand{Array: operands[i]})
 	}
 	return checkIndices(d, l, tensors)
+}
+
+// ClassesOfSelfTests returns the classes of a lowering whose kernels the self-tests try.
+func ClassesOfSelfTests(l *Lowering, d *def.Definition, dtypes []num.DType) map[int]bool {
+	classes := map[int]bool{}
+	for _, test := range selfTestsOf(d) {
+		c := newSelfTestCase(d, dtypes, test)
+		classes[l.Class(d, c.call())] = true
+	}
+	return classes
+}
+
+// ClassOf returns the class of a call on dense operands of the given sizes, which begin so many elements
+// behind an aligned address.
+func ClassOf(l *Lowering, d *def.Definition, dtypes []num.DType, sizes map[string]int, offset int) int {
+	operands := trial.New(d, dtypes, sizes, func(int) trial.Layout { return trial.Layout{Offset: offset} })
+	c := (&selfTestCase{operands: operands, params: make([]float64, len(d.Params))}).call()
+	for i := range c.Operands {
+		c.Operands[i].Pointer += uint64(offset * dtypes[i].Size())
+	}
+	return l.Class(d, c)
 }

@@ -26,7 +26,7 @@ func shapesCall(t testing.TB, g *gen.Generator, q, other *engine.Queue) (*def.De
 		}
 	}
 	sizes := map[string]int{}
-	for _, letter := range []string{"R", "C", "M", "N", "K", "Q", "V", "D"} {
+	for _, letter := range []string{"R", "C", "M", "N", "K", "Q", "V", "D", "P"} {
 		sizes[letter] = 1 + g.Below(4)
 	}
 	arena := matrix(t, q, num.FloatDTypes[g.Below(3)], 12, 12)

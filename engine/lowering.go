@@ -79,7 +79,7 @@ func (l *Lowering) Takes(d *def.Definition, dtypes []num.DType) error {
 	case !d.Multiplies():
 		return nil
 	case d.IsExact() && !l.Promise.IsBits():
-		return fmt.Errorf("%s promises %s, and results in %s are exact, want promise bits", l.Name, l.Promise.Named(), d.Ring())
+		return fmt.Errorf("%s promises %s, and results are exact, want promise bits", l.Name, l.Promise.Named())
 	case l.Factors != nil && !slices.Contains(l.Factors, dtypes[0]):
 		return fmt.Errorf("%s multiplies %v, got %s", l.Name, l.Factors, dtypes[0])
 	}

@@ -80,7 +80,7 @@ func (c *selfTestCase) withIndices(test selfTest, isInRange bool) selfTestCase {
 		if !o.IsIndex {
 			continue
 		}
-		bound := test.sizes[o.Bound]
+		bound := o.LimitIn(test.sizes)
 		trial.FillBits(a, func(r, k int) uint32 {
 			v := int(a.Int(r, k))
 			switch {
@@ -88,7 +88,7 @@ func (c *selfTestCase) withIndices(test selfTest, isInRange bool) selfTestCase {
 				if v = bound + 1; o.Except != "" && float64(v) == c.params[d.Param(o.Except)] {
 					v++
 				}
-			case o.IsOffsets: // which are in range
+			case o.IsOffsets || o.Lengths != "": // which are in range
 			default:
 				v = (v + bound) % bound
 			}

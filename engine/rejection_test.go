@@ -27,7 +27,7 @@ func (k *checker) LaunchChecked(l *engine.Launch) error {
 	index, bound := l.Operands[0].Array, l.Operands[1].Rows
 	for r := range index.Rows {
 		if v := index.Int(r, 0); v < 0 || int(v) >= bound {
-			return k.checked(k, l, engine.NewIndexError(k.d, 0, r, v, bound, 0))
+			return k.checked(k, l, engine.NewIndexError(k.d, 0, r, 1, v, bound, 0))
 		}
 	}
 	return k.checked(k, l, nil)
@@ -52,7 +52,7 @@ func TestRejection(t *testing.T) {
 		{"does nothing", func(*checker, *engine.Launch, error) error { return nil }, "it accepts an index out of range"},
 		{"rejects everything", func(k *checker, _ *engine.Launch, bad error) error {
 			if bad == nil {
-				bad = engine.NewIndexError(k.d, 0, 0, 0, 1, 0)
+				bad = engine.NewIndexError(k.d, 0, 0, 1, 0, 1, 0)
 			}
 			return bad
 		}, "a call with all indices in range: "},
@@ -61,7 +61,7 @@ func TestRejection(t *testing.T) {
 		}, "it rejects an index out of range, but has written: out["},
 		{"names another index", func(k *checker, l *engine.Launch, bad error) error {
 			if bad != nil {
-				return engine.NewIndexError(k.d, 0, 0, 0, 1, 0)
+				return engine.NewIndexError(k.d, 0, 0, 1, 0, 1, 0)
 			}
 			return k.Launch(l)
 		}, "it rejects an index out of range with "},

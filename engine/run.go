@@ -324,15 +324,19 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settin
 				shape, hasShape = t.Shape(), true
 			case def.PerRow:
 				shape, hasShape = t.Shape()[:max(0, t.Rank()-1)], true
+			case def.PerSlot:
+				if sizes["K"] > 0 {
+					shape, hasShape = append(slices.Clone(t.Shape()[:max(0, t.Rank()-1)]), sizes["K"]), true
+				}
 			}
 		}
 	}
 	if !hasShape {
 		for _, letter := range o.Dims {
-			if sizes[letter] == 0 {
+			if sizes[strings.TrimSuffix(letter, "+1")] == 0 {
 				return nil, &device.ArgumentError{Op: d.Name, Operand: o.Name, Got: "has no size " + letter, Want: "an input that determines it, or the output itself"}
 			}
-			shape = append(shape, sizes[letter])
+			shape = append(shape, def.SizeOf(letter, sizes))
 		}
 	}
 	switch {

@@ -44,7 +44,7 @@ func selfTestsOf(d *def.Definition) []selfTest {
 		for _, c := range []int{1, 7, 255, 257, 515, 1027, 2049} {
 			tests = append(tests, selfTest{name: fmt.Sprintf("C=%d", c), sizes: of(2, c), values: ordinary})
 		}
-		if slices.ContainsFunc(d.Exec().Nodes, isColumnOfExtreme) {
+		if slices.ContainsFunc(d.Exec().Nodes, comparesElements) {
 			tests = append(tests,
 				selfTest{name: "ties", sizes: of(40, 37), values: ties},
 				selfTest{name: "ties-wide", sizes: of(5, 2051), values: ties},
@@ -59,6 +59,22 @@ func selfTestsOf(d *def.Definition) []selfTest {
 			selfTest{name: "tall", sizes: of(521, 3), values: ordinary},
 			selfTest{name: "long", sizes: of(1, 1<<16+515), values: ordinary},
 		)
+	case def.OfSequence:
+		return []selfTest{
+			{name: "one", sizes: of(1, 1, 1), values: ordinary},
+			{name: "blocks", sizes: of(9, 260, 7), values: ordinary},
+			{name: "segments", sizes: of(3, 1100, 9), values: ordinary},
+			{name: "tiles", sizes: of(70, 70, 33), values: ordinary},
+			{name: "special", sizes: of(9, 15, 9), values: special},
+			{name: "rarely-special", sizes: of(24, 40, 4), values: rarelySpecial},
+			{name: "strided", sizes: of(6, 9, 5), values: ordinary, gap: 3},
+			{name: "strided-others", sizes: of(6, 9, 5), values: ordinary, gap: 3, isOdd: true},
+			// Rows at multiples of 16 bytes, for kernels that need them.
+			{name: "aligned", sizes: of(40, 136, 64), values: ordinary},
+			{name: "aligned-rarely-special", sizes: of(24, 40, 32), values: rarelySpecial},
+			{name: "aligned-strided", sizes: of(20, 72, 32), values: ordinary, gap: 8},
+			{name: "aligned-strided-others", sizes: of(8, 80, 128), values: ordinary, gap: 8, isOdd: true},
+		}
 	case def.OfProducts:
 		return []selfTest{
 			{name: "one", sizes: of(1, 1, 1), values: ordinary},
@@ -115,6 +131,7 @@ func testSizes(d *def.Definition, matrix []int) map[string]int {
 				sizes[letter] = 1
 			}
 		}
+		sizes[letter] = d.FitSize(letter, sizes[letter])
 	}
 	return sizes
 }
@@ -150,7 +167,10 @@ func rarelySpecial(g *gen.Generator) float32 {
 	return g.Ordinary()
 }
 
-func isColumnOfExtreme(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin }
+// comparesElements reports whether a node depends on which elements of a row are larger.
+func comparesElements(n *def.Node) bool {
+	return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin || n.Op.IsOrdering()
+}
 
 // ties has few values, mostly zeros of both signs, so that extremes are in several
 // columns, equal or not in their bits; rarely there is a special one.
@@ -322,7 +342,10 @@ func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfT
 	for i, p := range d.Params {
 		v := float64(i+1) * 0.171875
 		if p.IsInt {
-			v = float64(i + 1)
+			v = p.Range.Clamp(float64(i + 1))
+			if choices := int(p.Range.High-p.Range.Low) + 1; p.Range.IsLimited && choices < 8 { // so that tests try each
+				v = p.Range.Low + float64((test.sizes["R"]+test.sizes["C"]/2)%choices)
+			}
 		}
 		c.params = append(c.params, v)
 	}
@@ -355,8 +378,12 @@ func (c *selfTestCase) fill(test selfTest) {
 		case o.IsOffsets:
 			n := test.sizes[o.Bound]
 			trial.FillOffsets(a, n, func(int) int { return g.Below(n + 1) }) // a group may be empty
+		case o.IsLengths || o.Lengths != "":
+			trial.FillIndex(d, i, c.operands.Arrays(), func(letter string) int { return test.sizes[letter] }, func(_, _, limit int) int { return g.Below(limit) })
 		case o.IsIndex: // mostly valid, some beyond both ends
 			trial.FillBits(a, func(int, int) uint32 { return uint32(int32(g.Below(test.sizes[o.Bound]+2)) - 1) })
+		case o.IsInt() && a.DType == num.I32:
+			trial.FillBits(a, func(int, int) uint32 { return uint32(g.Int32()) })
 		default:
 			trial.Fill(a, func(int, int) float32 { return test.values(g) })
 		}

@@ -16,7 +16,7 @@ func (r *Report) Markdown() string { return r.markdown(r.FileName() + ".json") }
 // markdown returns the report as Markdown with a link to its JSON file.
 func (r *Report) markdown(file string) string {
 	var p page
-	p.line("# %s, %s: %s", escape(r.Lowering), escape(r.DType), r.Verdict)
+	p.line("# %s, %s: %s", escape(r.Lowering), escape(r.DType), r.Verdict.Word())
 	p.line("")
 	p.line("%s", r.sentence())
 	if text := r.Sharpness(); text != "" {
@@ -53,7 +53,7 @@ func (r *Report) sentence() string {
 		return fmt.Sprintf("**rejected**: %s. %s in %s compared, in %s.\n\n%s",
 			subject, count(r.Mismatches, "mismatch"), count(r.Elements, "output"), count(int64(r.Cases), "case"), escape(r.Reason))
 	}
-	return fmt.Sprintf("**%s**: %s.\n\n%s", r.Verdict, subject, escape(r.Reason))
+	return fmt.Sprintf("**%s**: %s.\n\n%s", r.Verdict.Word(), subject, escape(r.Reason))
 }
 
 // capital returns a text as the beginning of a sentence.
@@ -323,7 +323,7 @@ func (x *Index) Markdown() string {
 	for _, e := range x.Reports {
 		rows = append(rows, []string{
 			fmt.Sprintf("[%s](%s)", escape(e.Lowering), e.Markdown), escape(e.DType), escape(e.Device), string(e.Contract),
-			Integer(int64(e.Cases)), Integer(e.Elements), Integer(e.Mismatches), string(e.Verdict), escape(e.Reason),
+			Integer(int64(e.Cases)), Integer(e.Elements), Integer(e.Mismatches), e.Verdict.Word(), escape(e.Reason),
 		})
 	}
 	p.table([]string{"lowering", "dtype", "device", "contract", "cases:", "outputs:", "mismatches:", "verdict", "reason"}, rows)

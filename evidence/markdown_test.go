@@ -34,6 +34,20 @@ func TestMarkdown(t *testing.T) {
 	golden(t, "index.md", sampleIndex().Markdown())
 }
 
+// TestUndecidedIsOneWord checks that no text for people has the word by which data tell one reason of
+// being undecided from the others.
+func TestUndecidedIsOneWord(t *testing.T) {
+	list := []string{sampleIndex().Markdown(), sampleIndex().Counts.String()}
+	for _, r := range samples() {
+		list = append(list, r.Markdown())
+	}
+	for _, text := range list {
+		if i := strings.Index(text, string(Inadmissible)); i >= 0 {
+			t.Errorf("%q, want %s", text[max(0, i-60):i+len(Inadmissible)], Undecided)
+		}
+	}
+}
+
 func TestGoldenJSON(t *testing.T) {
 	golden(t, "rejected.json", string(mustJSON(t, samples()["rejected"])))
 	golden(t, "index.json", string(mustJSON(t, sampleIndex())))

@@ -69,6 +69,15 @@ const (
 	Skipped      Verdict = "skipped"
 )
 
+// Word returns the verdict as texts for people have it: a kernel without a result is undecided,
+// whatever the reason, which stands beside it. Data tell the reasons apart.
+func (v Verdict) Word() string {
+	if v == Inadmissible {
+		v = Undecided
+	}
+	return string(v)
+}
+
 // Verdicts lists all verdicts, in the order of an index's counts.
 var Verdicts = []Verdict{Accepted, Rejected, Inadmissible, Interrupted, Undecided, Unfinished, Skipped}
 
@@ -390,10 +399,7 @@ type VerdictCounts struct {
 
 // String lists the counts. Verdicts that few runs can have are left out if there are none.
 func (c VerdictCounts) String() string {
-	text := fmt.Sprintf("%d accepted, %d rejected, %d inadmissible, %d interrupted,", c.Accepted, c.Rejected, c.Inadmissible, c.Interrupted)
-	if c.Undecided > 0 {
-		text += fmt.Sprintf(" %d undecided,", c.Undecided)
-	}
+	text := fmt.Sprintf("%d accepted, %d rejected, %d undecided, %d interrupted,", c.Accepted, c.Rejected, c.Inadmissible+c.Undecided, c.Interrupted)
 	if c.Unfinished > 0 {
 		text += fmt.Sprintf(" %d unfinished,", c.Unfinished)
 	}

@@ -55,6 +55,21 @@ var exp2Coefficients = [...]float32{
 	0x1.416b5ep-13,
 }
 
+// 1 + r·q(r) is 2ʳ for |r| <= ½ within 2^-13.27 of the value.
+var exp2Short3Coefficients = [...]float32{
+	0x1.62f5fap-01,
+	0x1.f00c4ap-03,
+	0x1.c2a24cp-05,
+}
+
+// 1 + r·q(r) is 2ʳ for |r| <= ½ within 2^-18.44 of the value.
+var exp2Short4Coefficients = [...]float32{
+	0x1.62e12cp-01,
+	0x1.ec036ep-03,
+	0x1.c9fc6cp-05,
+	0x1.3a054p-07,
+}
+
 // f + f²·q(f) is log(1+f) for √½ <= 1+f <= √2 within 2^-27.83 of the value.
 var logCoefficients = [...]float32{
 	-0x1.fffff8p-02,
@@ -129,4 +144,18 @@ var erfcCoefficients = [...]float32{
 	-0x1.ed6edep-09,
 	0x1.716d3ep-12,
 	-0x1.da2d04p-17,
+}
+
+// (1 + s·q(s))·2/(x+2) is erfcx x for 0 <= x <= erfcxLimit, s = x/(x+2), within 2^-27.65 of the value.
+var erfcxCoefficients = [...]float32{
+	-0x1.41baf6p+00,
+	0x1.f23284p-02,
+	0x1.b027dap-03,
+	-0x1.7c31cp-04,
+	-0x1.01d73ap-03,
+	0x1.94deap-04,
+	-0x1.79d244p-03,
+	0x1.1f74ccp-02,
+	-0x1.60cf7ep-03,
+	0x1.30f20ap-05,
 }

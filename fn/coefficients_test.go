@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"tokitai/num/ball"
 )
 
 var generate = flag.Bool("generate", false, "write coefficients.go anew")
@@ -81,6 +83,8 @@ func coefficientsSource() string {
 		{"expCoefficients", "1 + r·q(r) is eʳ for |r| <= ½ ln 2 within %s of the value.", expApproximation()},
 		{"expm1Coefficients", "r + r²·q(r) is eʳ - 1 for |r| <= ½ ln 2 within %s of the value.", expm1Approximation()},
 		{"exp2Coefficients", "1 + r·q(r) is 2ʳ for |r| <= ½ within %s of the value.", exp2Approximation()},
+		{"exp2Short3Coefficients", "1 + r·q(r) is 2ʳ for |r| <= ½ within %s of the value.", exp2ShortApproximation(3)},
+		{"exp2Short4Coefficients", "1 + r·q(r) is 2ʳ for |r| <= ½ within %s of the value.", exp2ShortApproximation(4)},
 		{"logCoefficients", "f + f²·q(f) is log(1+f) for √½ <= 1+f <= √2 within %s of the value.", logApproximation()},
 		{"log1pCoefficients", "f + f²·q(f) is log(1+f) for ¾ <= 1+f <= 1½ within %s of the value.", log1pApproximation()},
 		{"log2Coefficients", "f·log₂e + f²·q(f) is log₂(1+f) for √½ <= 1+f <= √2 within %s of the value.", log2Approximation()},
@@ -88,6 +92,7 @@ func coefficientsSource() string {
 		{"cosCoefficients", "1 - r²/2 + r⁴·q(r²) is cos r for |r| <= ¼π within %s of the value.", cosApproximation()},
 		{"erfCoefficients", "x + x·p(x²) is erf x for |x| <= 1 within %s of the value.", erfApproximation()},
 		{"erfcCoefficients", "1 - exp(x·q(x) - x) is erf x for 1 <= x <= erfOne within %s.", erfcApproximation()},
+		{"erfcxCoefficients", "(1 + s·q(s))·2/(x+2) is erfcx x for 0 <= x <= erfcxLimit, s = x/(x+2), within %s of the value.", erfcxApproximation()},
 	} {
 		c, worst := p.minimax32()
 		fmt.Fprintf(&s, "\n// "+p.text+"\nvar %s = [...]float32{\n", fmt.Sprintf("2^%.2f", math.Log2(worst)), p.name)
@@ -148,6 +153,13 @@ func exp2Approximation() approximation {
 		},
 		weight: func(x *big.Float) *big.Float { return bigZero().Quo(x, exp2(x)) },
 	}
+}
+
+// exp2ShortApproximation asks for what exp2Approximation asks for, of a lower degree.
+func exp2ShortApproximation(degree int) approximation {
+	a := exp2Approximation()
+	a.degree = degree - 1
+	return a
 }
 
 // log1pApproximation asks for what logApproximation asks for, elsewhere.
@@ -224,6 +236,24 @@ func erfcApproximation() approximation {
 			return l.Add(l, logBig(c)).Add(l, x).Quo(l, x)
 		},
 		weight: func(x *big.Float) *big.Float { return bigZero().Mul(x, erfc(x)) },
+	}
+}
+
+// erfcxApproximation asks for q with 1 + s·q(s) near erfcx(x)·(x + 2)/2, relatively, where s = x/(x + 2).
+func erfcxApproximation() approximation {
+	scaled := func(s *big.Float) *big.Float {
+		rest := bigZero().Sub(newBig(1), s)
+		x := bigZero().Mul(newBig(2), s)
+		x.Quo(x, rest)
+		return bigZero().Quo(ball.BigFromFloat(x, workPrec).Erfcx().Mid(), rest)
+	}
+	return approximation{
+		lo: bigZero(), hi: bigZero().Quo(newBig(erfcxLimit), newBig(erfcxLimit+2)), degree: 9,
+		target: func(s *big.Float) *big.Float {
+			d := bigZero().Sub(scaled(s), newBig(1))
+			return d.Quo(d, s)
+		},
+		weight: func(s *big.Float) *big.Float { return bigZero().Quo(s, scaled(s)) },
 	}
 }
 

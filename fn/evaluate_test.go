@@ -149,6 +149,10 @@ func (p *program) step(n *def.Node, z, a, b, c []uint32) {
 		for i := range z {
 			z[i] = a[i] &^ (1 << 31)
 		}
+	case def.OpMax:
+		for i := range z {
+			z[i] = bits(max(f(a[i]), f(b[i])))
+		}
 	case def.OpSelect:
 		for i := range z {
 			z[i] = c[i]

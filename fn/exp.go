@@ -23,6 +23,14 @@ func ExpBounded(x def.Value) def.Value { return ExpBoundedFunction.Of(x) }
 // subnormals and to +0, overflow to +Inf.
 func Exp2(x def.Value) def.Value { return Exp2Function.Of(x) }
 
+// Exp2Short3 returns 2ˣ for x ≤ 127 with a polynomial of degree 3: the relative error is at most
+// 2^-13.26. It is for softmax in 16 bits, whose x − max(x) is at most 0. From x = −126.5 down
+// the result is +0.
+func Exp2Short3(x def.Value) def.Value { return Exp2Short3Function.Of(x) }
+
+// Exp2Short4 is [Exp2Short3] of degree 4: the relative error is at most 2^-18.4.
+func Exp2Short4(x def.Value) def.Value { return Exp2Short4Function.Of(x) }
+
 // The first three reduce x = n·ln 2 + r with |r| ≤ ½ ln 2 and take a polynomial for eʳ:
 //
 //	t = x·log₂e + magic            magic = 1.5·2²³ + 127 + bias, so t is an integer
@@ -97,6 +105,31 @@ var Exp2Function = &def.Function{
 		s := t.Bits().Shl(23).Float().As("s")
 		return p.Mul(s).Mul(unbias)
 	},
+}
+
+// Exp2Short3Function is [Exp2Short3].
+var Exp2Short3Function = exp2Short("exp2_short3", 1350, exp2Short3Coefficients[:])
+
+// Exp2Short4Function is [Exp2Short4].
+var Exp2Short4Function = exp2Short("exp2_short4", 44, exp2Short4Coefficients[:])
+
+// exp2Short returns 2ˣ with a short polynomial: [Exp2Function] without a bias. The result is
+// p·2ⁿ, and 2^-127 is the pattern of +0, so that everything below 2^-126.5 is lost.
+func exp2Short(name string, ulps float64, coefficients []float32) *def.Function {
+	return &def.Function{
+		Name: name, Math: def.MathExp2,
+		ULPs: ulps, Absolute: 0x1p-126,
+		Domain:  def.AtMost(127),
+		Outside: "above 127 unspecified but deterministic, NaN at +Inf",
+		Expand: func(x def.Value) def.Value {
+			c := x.Max(def.Const(-127)).As("xc")
+			magic := expMagic(0)
+			t := c.Add(magic).As("t")
+			r := c.Sub(t.Sub(magic)).As("r")
+			p := polynomial(r, append([]float32{1}, coefficients...)).As("p")
+			return p.Mul(t.Bits().Shl(23).Float().As("s"))
+		},
+	}
 }
 
 // roundMagic rounds to an integer when it is added; the low bits of the sum then hold

@@ -55,6 +55,15 @@ func trueExp2(x ball.Ball) ball.Ball {
 	return x.Exp2()
 }
 
+func isPlusInfinity(x float32) bool { return x == inf }
+
+// exp2ShortValues hold for every degree: powers of two are exact, and what is below 2^-126.5 is
+// lost.
+var exp2ShortValues = []value{
+	{0, 1}, {negZero, 1}, {smallest, 1}, {-smallest, 1}, {-1, 0.5}, {-125, 0x1p-125}, {-126, 0x1p-126}, {127, 0x1p127},
+	{-126.5, 0}, {-126.75, 0}, {-127, 0}, {-127.5, 0}, {-149, 0}, {-1e30, 0}, {-math.MaxFloat32, 0}, {negInf, 0}, {inf, nan}, {nan, nan},
+}
+
 var subjects = []subject{
 	{
 		f: ExpFunction, isInDomain: always, truth: trueExp, isNaN: never,
@@ -94,6 +103,14 @@ var subjects = []subject{
 			{127.99999, 0x1.ffff4ep127}, {128, inf}, {128.5, inf}, {1e30, inf}, {math.MaxFloat32, inf},
 			{negInf, 0}, {inf, inf}, {nan, nan},
 		},
+	},
+	{
+		f: Exp2Short3Function, truth: trueExp2, isInDomain: func(x float32) bool { return x <= 127 }, isNaN: isPlusInfinity,
+		values: append([]value{{-126.49999, 0x5a8040p-149}, {-0.5, 0x1.6a0084p-1}}, exp2ShortValues...),
+	},
+	{
+		f: Exp2Short4Function, truth: trueExp2, isInDomain: func(x float32) bool { return x <= 127 }, isNaN: isPlusInfinity,
+		values: append([]value{{-126.49999, 0x5a82aap-149}, {-0.5, 0x1.6a09a4p-1}}, exp2ShortValues...),
 	},
 	{
 		f: LogFunction, truth: ball.Ball.Log,
@@ -197,6 +214,11 @@ var subjects = []subject{
 			{0, 0}, {negZero, negZero}, {smallest, smallest}, {-smallest, -smallest}, {inf, 1}, {negInf, -1}, {nan, nan},
 			{4, 1}, {-4, -1}, {4.5, 1}, {1e30, 1}, {-math.MaxFloat32, -1},
 		},
+	},
+	{
+		f: ErfcxBoundedFunction, truth: ball.Ball.Erfcx, isNaN: never,
+		isInDomain: func(x float32) bool { return 0 <= x && x <= erfcxLimit },
+		values:     []value{{0, 1}, {negZero, 1}, {smallest, 1}, {0x1p-126, 1}, {nan, nan}},
 	},
 }
 
@@ -365,7 +387,7 @@ func (s *subject) measure(p *program, start, stride uint32, count int) record {
 			}
 			truth := s.truth(ball.FromFloat64(float64(xi)))
 			r.arguments++
-			if e := ulps(yi, truth); !(e <= r.worst) {
+			if e := ulps(yi, truth, s.f.Absolute); !(e <= r.worst) {
 				r.worst, r.worstAt = e, xi
 			}
 			if yi != float32(truth.Mid) {
@@ -383,9 +405,10 @@ func (s *subject) measure(p *program, start, stride uint32, count int) record {
 func sign(x float64) float64 { return math.Copysign(1, x) }
 
 // ulps is an upper bound of |y − t|/ulp(t) for every t in the ball, where ulp is the
-// distance of neighbours in the binade of t. An infinite y counts as 2¹²⁸, and what
+// distance of neighbours in the binade of t, less what the function may be off beside ulps. An
+// infinite y counts as 2¹²⁸, and what
 // lies beyond that is right. A ball without information is never within any bound.
-func ulps(y float32, truth ball.Ball) float64 {
+func ulps(y float32, truth ball.Ball, absolute float64) float64 {
 	const beyond = 0x1p128
 	v := float64(y)
 	if y-y != 0 && y == y {
@@ -397,7 +420,7 @@ func ulps(y float32, truth ball.Ball) float64 {
 	// (1+2⁻⁵⁰) covers the roundings here; the ball's point nearest zero has the
 	// smallest ulp.
 	closest := max(math.Abs(truth.Mid)-truth.Rad, 0)
-	return (math.Abs(v-truth.Mid) + truth.Rad) * (1 + 0x1p-50) / ulpOf(closest)
+	return max((math.Abs(v-truth.Mid)+truth.Rad)*(1+0x1p-50)-absolute, 0) / ulpOf(closest)
 }
 
 // ulpOf is num.ULP for 0 ≤ t, a little faster.

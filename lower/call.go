@@ -36,25 +36,43 @@ type Call struct {
 	Rows, Cols int
 }
 
-// Size returns the size that a letter stands for: that of the first operand that has it.
+// Size returns the size that a letter stands for: that of the first operand that has it and shows it. A
+// stack of no matrices does not show how many rows each would have.
 func (c *Call) Size(d *def.Definition, letter string) int {
 	for i := range d.Operands {
 		o, a := &d.Operands[i], &c.Operands[i]
 		for k, l := range o.Dims {
 			switch back := len(o.Dims) - k; {
+			case l == letter+"+1":
+				return a.Rows*a.Cols - 1
 			case l != letter:
 			case len(o.Dims) == 1:
 				return a.Rows * a.Cols
 			case back == 1:
 				return a.Cols
-			case back == 2:
+			case back == 2 && a.Matrices() > 0:
 				return a.Rows / a.Matrices()
+			case back == 2:
 			default:
 				return a.Batch.Axes[a.Batch.Count-back+2].Size
 			}
 		}
 	}
 	panic("lower: " + d.Name + ": no operand has the size " + letter)
+}
+
+// WritesNothing reports whether no output has elements to write: a batch of no rows leaves only sums to
+// write, and one that continues an old result keeps it.
+func (c *Call) WritesNothing(d *def.Definition) bool {
+	isEmpty := false
+	for i := range d.Operands {
+		hasElements := c.Operands[i].Rows*c.Operands[i].Cols > 0
+		if d.Operands[i].IsOut && !d.Operands[i].IsIn && hasElements {
+			return false
+		}
+		isEmpty = isEmpty || !hasElements
+	}
+	return isEmpty
 }
 
 // OfProduct returns the operands of a contraction.

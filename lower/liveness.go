@@ -11,6 +11,9 @@ import (
 func (p *planner) finishKept() {
 	slices.SortFunc(p.Kept, func(a, b *Kept) int { return cmp.Or(a.First-b.First, byID(a.Node, b.Node)) })
 	for _, k := range p.Kept {
+		if IsExchange(k.Node) {
+			continue
+		}
 		steps := p.Passes[k.First].Elements.Steps
 		steps[slices.IndexFunc(steps, func(s Step) bool { return s.Node == k.Node && s.Defines() })].Keep = true
 	}

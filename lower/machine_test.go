@@ -198,7 +198,7 @@ func (m *machine) step(b *lower.Block, s *lower.Step, row, col int) error {
 	if s.Defines() && n.Extent != b.Extent && (n.Extent != def.PerColumn || b.Extent != def.PerElement) {
 		return fmt.Errorf("%s has %s, its block %s", label(n), n.Extent, b.Extent)
 	}
-	if s.Action == lower.Load || s.Action == lower.LoadAt || s.Action == lower.Store {
+	if s.Action == lower.Load || s.Action == lower.LoadAt || s.Action == lower.LoadRow || s.Action == lower.Store {
 		if got := m.c.Operands[s.Operand].DType; s.Format != got {
 			return fmt.Errorf("%s of %s in %s, want %s", s.Action, label(n), s.Format, got)
 		}
@@ -217,6 +217,10 @@ func (m *machine) step(b *lower.Block, s *lower.Step, row, col int) error {
 		}
 		if k := int(int32(args[0])); k >= 0 && k < m.cols {
 			v = m.load(n.Args[0], s.Operand, row, k)
+		}
+	case lower.LoadRow:
+		if k := int(int32(args[0])); k >= 0 && k < m.c.Operands[s.Operand].Rows {
+			v = m.load(n, s.Operand, k, place(n, row, col).col)
 		}
 	case lower.Receive, lower.Take:
 		kept, ok := m.cells[place(n, row, col)]
@@ -252,7 +256,7 @@ func (m *machine) step(b *lower.Block, s *lower.Step, row, col int) error {
 }
 
 func (m *machine) load(n *def.Node, operand, row, col int) uint32 {
-	if n.Type == def.Int {
+	if n.Type == def.Int { // OpStored too
 		return m.c.Operands[operand].Bits(row, col)
 	}
 	return math.Float32bits(m.c.Operands[operand].At(row, col))
@@ -284,21 +288,29 @@ func (m *machine) finish(n *def.Node, row, col int) uint32 {
 	x := m.terms[at]
 	best := 0
 	better := func(a, b float32) bool { return false }
+	if n.Type == def.Int && (lower.IsSum(n) || n.Op == def.OpRowSum) {
+		sum := uint32(0)
+		for _, v := range x {
+			sum += math.Float32bits(v)
+		}
+		return sum
+	}
 	switch n.Op {
 	case def.OpRowSum:
 		return math.Float32bits(num.LaneSum(x, num.RowLanes(m.cols)))
 	case def.OpColSum:
 		return math.Float32bits(num.LaneSum(x, num.ColLanes(m.cols)))
 	case def.OpTotalSum:
-		for len(x) > 1 {
+		for {
 			var sums []float32
 			for first := 0; first < len(x); first += num.FlatRow {
 				part := x[first:min(first+num.FlatRow, len(x))]
 				sums = append(sums, num.LaneSum(part, num.RowLanes(len(part))))
 			}
-			x = sums
+			if x = sums; len(x) == 1 {
+				return math.Float32bits(x[0])
+			}
 		}
-		return math.Float32bits(x[0])
 	case def.OpAt:
 		if len(x) == 0 {
 			return 0
@@ -361,7 +373,19 @@ func (m *machine) compute(s *lower.Step, args []uint32, row, col int) uint32 {
 	case def.OpColFloat:
 		return float(float32(col))
 	case def.OpRandom:
-		return num.RandomWord(uint64(args[0])|uint64(args[1])<<32, args[2], args[3], uint64(row)*uint64(m.cols)+uint64(col))
+		e := uint64(row)*uint64(m.cols) + uint64(col)
+		if len(args) > 4 {
+			e += uint64(args[4]) | uint64(args[5])<<32
+		}
+		return num.RandomWord(uint64(args[0])|uint64(args[1])<<32, args[2], args[3], e)
+	case def.OpRandomRow:
+		return num.Philox(uint64(args[0])|uint64(args[1])<<32, [4]uint32{uint32(col / 4), args[2], args[3], args[4]})[col%4]
+	case def.OpElement, def.OpElementHigh:
+		e := uint64(row)*uint64(m.cols) + uint64(col) + (uint64(args[0]) | uint64(args[1])<<32)
+		if n.Op == def.OpElementHigh {
+			e >>= 32
+		}
+		return uint32(e)
 	case def.OpAdd:
 		return float(f(0) + f(1))
 	case def.OpSub:
@@ -412,6 +436,14 @@ func (m *machine) compute(s *lower.Step, args []uint32, row, col int) uint32 {
 		return args[0] + args[1]
 	case def.OpISub:
 		return args[0] - args[1]
+	case def.OpIMul:
+		return args[0] * args[1]
+	case def.OpUMulHigh:
+		return uint32(uint64(args[0]) * uint64(args[1]) >> 32)
+	case def.OpIXor:
+		return args[0] ^ args[1]
+	case def.OpShrU:
+		return args[0] >> (args[1] & 31)
 	case def.OpIAnd:
 		return args[0] & args[1]
 	case def.OpIOr:

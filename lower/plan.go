@@ -41,8 +41,9 @@ type Costs interface {
 // Never is the price of what a backend cannot or will not do.
 const Never = math.MaxInt
 
-// NewProgram plans a part of a rowwise definition. There is a storage format for each of
-// its operands.
+// NewProgram plans a part of a rowwise definition. There is a storage format for each of its operands. A
+// definition may have ranks, packed and unpacked values if the costs keep every value, and no other
+// orderings: [def.Definition.Stages] divides one that has them.
 func NewProgram(d *def.Definition, dtypes []num.DType, part Part, costs Costs) *Program {
 	p := &planner{
 		Program:  &Program{Definition: d, DTypes: slices.Clone(dtypes)},
@@ -113,10 +114,13 @@ func (p *planner) findNodes() {
 	slices.Reverse(p.nodes)
 }
 
-// argsOf returns the values that n is computed from: none if it is given.
+// argsOf returns the values that n is computed from: none if it is given. A table is no value.
 func (p *planner) argsOf(n *def.Node) []*def.Node {
-	if p.isGiven[n.ID] {
+	switch {
+	case p.isGiven[n.ID]:
 		return nil
+	case n.Op == def.OpLookup:
+		return n.Args[1:]
 	}
 	return n.Args
 }
@@ -135,7 +139,7 @@ func (p *planner) dividePasses() {
 		case p.isGiven[n.ID]:
 		case IsRowLoad(n), IsSum(n):
 			last = max(last, *level)
-		case IsRowReduction(n):
+		case IsRowReduction(n), IsExchange(n):
 			last = max(last, *level)
 			*level++
 		}
@@ -150,7 +154,7 @@ func (p *planner) dividePasses() {
 // elementStores returns the outputs of the part with a value per element.
 func (p *planner) elementStores() (stores []def.Output) {
 	for _, o := range p.part.Stores {
-		if isElement(o.Value) {
+		if isElement(o.Value) || o.Value.Op == def.OpPacked {
 			stores = append(stores, o)
 		}
 	}
@@ -177,6 +181,9 @@ func (p *planner) placeSingles() {
 			if IsRowReduction(n) && !IsRowLoad(n) {
 				p.reductions[pass] = append(p.reductions[pass], n)
 			}
+		case IsExchange(n):
+			pass := p.level[n.ID] - 1
+			p.reductions[pass] = append(p.reductions[pass], n)
 		}
 	}
 }
@@ -187,10 +194,12 @@ func (p *planner) add(b *Block, n *def.Node) {
 	switch {
 	case p.isGiven[n.ID]:
 		s.Action = Receive
-	case n.Op == def.OpInput:
+	case n.Op == def.OpInput, n.Op == def.OpStored:
 		s.Action, s.Operand, s.Format = Load, n.Operand, p.DTypes[n.Operand]
 	case IsRowLoad(n):
 		s.Action, s.Operand, s.Format = LoadAt, n.Args[0].Operand, p.DTypes[n.Args[0].Operand]
+	case n.Op == def.OpLookup:
+		s.Action, s.Operand, s.Format = LoadRow, n.Args[0].Operand, p.DTypes[n.Args[0].Operand]
 	case IsRowReduction(n), IsSum(n):
 		s.Action = Finish
 	case n.Op == def.OpRound, n.Op == def.OpSRound:
@@ -211,7 +220,7 @@ func (p *planner) planPass(pass int) {
 	var need func(n *def.Node)
 	need = func(n *def.Node) {
 		switch {
-		case n.Extent&def.PerColumn == 0 || seen[n]:
+		case n.Extent&def.PerColumn == 0 && n.Op != def.OpPacked || seen[n]:
 			return
 		case n.Extent == def.PerColumn && p.hoist(n):
 			return
@@ -241,6 +250,9 @@ func (p *planner) planPass(pass int) {
 		b.Steps = append(b.Steps, Step{Action: Take, Node: n})
 	}
 	for _, n := range inOrder(computed) {
+		if n.Op == def.OpPacked {
+			continue // its arguments are computed
+		}
 		p.add(b, n)
 		if isElement(n) {
 			p.computed[n] = pass
@@ -250,6 +262,11 @@ func (p *planner) planPass(pass int) {
 		b.Steps = append(b.Steps, Step{Action: Accumulate, Node: n})
 	}
 	p.store(b, stores)
+	for _, n := range p.reductions[pass] {
+		if IsExchange(n) {
+			p.computed[n] = pass
+		}
+	}
 }
 
 // isTaken reports whether a pass reads n as an earlier one has kept it. If so, n is kept

@@ -8,7 +8,7 @@ import (
 )
 
 var actionNames = [...]string{
-	Load: "load", LoadAt: "load at", Receive: "receive", Take: "take", Compute: "compute",
+	Load: "load", LoadAt: "load at", LoadRow: "load row", Receive: "receive", Take: "take", Compute: "compute",
 	Accumulate: "accumulate", Finish: "finish", Store: "store",
 }
 
@@ -79,6 +79,8 @@ func (p *Program) operation(s *Step) string {
 		return fmt.Sprintf("%s = load %s %s", number(n), p.Definition.Operands[s.Operand].Name, s.Format)
 	case LoadAt:
 		return fmt.Sprintf("%s = load %s %s at %s", number(n), p.Definition.Operands[s.Operand].Name, s.Format, numbers(s.Uses()))
+	case LoadRow:
+		return fmt.Sprintf("%s = load %s %s in row %s", number(n), p.Definition.Operands[s.Operand].Name, s.Format, numbers(s.Uses()))
 	case Take, Receive, Finish:
 		return fmt.Sprintf("%s = %s %s", number(n), s.Action, n.Op)
 	}

@@ -69,7 +69,7 @@ type Block struct {
 type Step struct {
 	Action  Action
 	Node    *def.Node   // the value that is defined, accumulated or stored
-	Operand int         // Load, LoadAt and Store: of the definition
+	Operand int         // Load, LoadAt, LoadRow and Store: of the definition
 	Format  num.DType   // the storage format of that operand, or the one that a rounding names
 	Keep    bool        // another block or a later program reads the value
 	Kills   []*def.Node // values of this block that no later step of it uses
@@ -79,10 +79,14 @@ type Step struct {
 type Action uint8
 
 const (
-	// Load defines a value by reading an input at the block's row and column.
+	// Load defines a value by reading an input at the block's row and column: the number, or
+	// for a node OpStored the pattern.
 	Load Action = iota
 	// LoadAt defines a row value by reading an input at a column that is computed.
 	LoadAt
+	// LoadRow defines a value by reading a table at the block's column, in the row that an
+	// index names; +0 if there is none. No output replaces a table.
+	LoadRow
 	// Receive defines a value that an earlier program has left in memory.
 	Receive
 	// Take defines an element value that an earlier pass has kept.
@@ -111,7 +115,7 @@ func (s *Step) Uses() []*def.Node {
 	switch s.Action {
 	case Compute, Accumulate:
 		return s.Node.Args
-	case LoadAt:
+	case LoadAt, LoadRow:
 		return s.Node.Args[1:]
 	case Store:
 		return []*def.Node{s.Node}
@@ -166,6 +170,10 @@ func IsRowLoad(n *def.Node) bool { return n.Op == def.OpAt && n.Args[0].Op == de
 
 // IsRowReduction reports whether n is one value of a row, found among its elements.
 func IsRowReduction(n *def.Node) bool { return n.Op.IsRowReduction() }
+
+// IsExchange reports whether n is an element value that depends on others of its row: it is accumulated in a
+// pass, known after it, and kept.
+func IsExchange(n *def.Node) bool { return n.Op == def.OpRank || n.Op == def.OpUnpacked }
 
 // IsSum reports whether n is a column or total sum.
 func IsSum(n *def.Node) bool { return n.Op == def.OpColSum || n.Op == def.OpTotalSum }

@@ -221,6 +221,9 @@ func randomCase(t testing.TB, seed uint64) (*gen.Generator, *randdef.Case) {
 	t.Helper()
 	g := gen.Seeded(seed)
 	d, err := randdef.New(g)
+	for err == nil && d.Stages(randdef.DTypes(g, d)) != nil { // its parts are planned, not the whole
+		d, err = randdef.New(g)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

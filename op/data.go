@@ -1,6 +1,8 @@
 package op
 
 import (
+	"math"
+
 	"tokitai/def"
 	"tokitai/internal/gen"
 )
@@ -31,7 +33,13 @@ type Pattern struct {
 // hold.
 type Integer func(g *gen.Generator, r, c int) int64
 
-// Index returns the index at a row, for a table of bound rows. It may be out of range.
+// AnyInt32 is what int32 inputs are by default: small integers, powers of two and their neighbours,
+// the least, the largest, and any.
+var AnyInt32 Integer = func(g *gen.Generator, _, _ int) int64 { return int64(g.Int32()) }
+
+// Index returns the index at a row, for a table of bound rows. It may be out of range. Of offsets it
+// returns where group r begins; they are put in order. Of lengths, which are below bound, and of pages,
+// whose places count row by row, what is out of range is brought inside.
 type Index func(g *gen.Generator, r, bound int) int
 
 // Scaling is a relation that holds bit for bit: if the named inputs and parameters are
@@ -94,6 +102,37 @@ func abs(x float32) float32 {
 	return x
 }
 
+// EitherSign gives x one of the two signs.
+func EitherSign(g *gen.Generator, x float32) float32 {
+	if g.Below(2) == 1 {
+		return -x
+	}
+	return x
+}
+
+// Factors are values of a factor on which kernels fail, by name.
+var Factors = []struct {
+	Name  string
+	Value Element
+}{
+	{"zero", func(g *gen.Generator, _, _ int) float32 { return EitherSign(g, 0) }},
+	{"subnormal", func(g *gen.Generator, _, _ int) float32 {
+		return EitherSign(g, math.Float32frombits(uint32(g.Below(1<<23))))
+	}},
+	{"subnormal-f16", func(g *gen.Generator, _, _ int) float32 { return EitherSign(g, 0x1p-24*float32(g.Below(1<<10))) }},
+	{"largest-f16", func(g *gen.Generator, _, _ int) float32 { return EitherSign(g, 65504-float32(32*g.Below(200))) }},
+	{"wide", Wide},
+}
+
 // LeftPadding reports whether a column is masked in a row whose first columns are: fewer than a
 // block of a kernel that takes the row in parts, or one, or several of any size.
 func LeftPadding(r, c int) bool { return c < [...]int{130, 17, 0, 515, 34, 1030, 51, 68}[r%8] }
+
+// PageOf returns what a kind of data or a pattern gives for a place of an operand of lengths or pages. A
+// nil index is uniform.
+func (index Index) PageOf(g *gen.Generator, place, limit int) int {
+	if index == nil {
+		return g.Below(limit)
+	}
+	return max(0, min(index(g, place, limit), limit-1))
+}

@@ -62,7 +62,7 @@ func openOutputs(d *def.Definition) outputs {
 			continue
 		}
 		for _, letter := range o.Dims {
-			if !known[letter] {
+			if letter = strings.TrimSuffix(letter, "+1"); !known[letter] {
 				known[letter] = true
 				open.sizes = append(open.sizes, letter)
 			}

@@ -32,6 +32,7 @@ type Operation struct {
 
 	Data     []Data       // kinds of data on which accuracy is measured and stated
 	Bounds   []bound.Form // of the error of each output, for any data
+	Saved    []Saved      // inputs that are results of another definition
 	Patterns []Pattern    // values that verification tries besides those of every definition
 	Scalings []Scaling    // relations that verification asserts
 
@@ -89,6 +90,9 @@ type Data struct {
 	// Values has the elements of operands by name. Other operands are normally distributed,
 	// indices uniformly.
 	Values map[string]Element
+
+	// Index has lengths and pages by name. Others are uniform.
+	Index map[string]Index
 }
 
 // Several is how an operation computes several tensors together.

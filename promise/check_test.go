@@ -73,7 +73,7 @@ func TestCheckLiterals(t *testing.T) {
 		want string
 	}{
 		{Declaration{Profile: "cudda"}, `profile "cudda" is unknown (did you mean cuda?), want torch, triton, cuda, cuda-fast-math, hip`},
-		{Declaration{Functions: map[string]Error{"ekp": {ULPs: 1}}}, `soft: function "ekp" is unknown (did you mean exp?), want exp, exp2, expm1, log, log2, log1p, tanh, sigmoid, erf, sin, cos, sqrt, rsqrt, div, recip`},
+		{Declaration{Functions: map[string]Error{"ekp": {ULPs: 1}}}, `soft: function "ekp" is unknown (did you mean exp?), want exp, exp2, expm1, log, log2, log1p, tanh, sigmoid, erf, erfcx, sin, cos, sqrt, rsqrt, div, recip`},
 		{Declaration{Functions: map[string]Error{"exp": {}}}, "soft: exp=0ulp: no result is closer than its rounding, want at least 0.5ulp, or 2^-24, besides any |x| or abs"},
 		{Declaration{Functions: map[string]Error{"exp": {ULPs: -1}}}, "soft: exp=-1ulp: -1ulp is negative, want a number with its unit, such as exp=2ulp, or a relative error such as exp=2^-11"},
 		{Declaration{Functions: map[string]Error{"exp": {ULPs: 1, Relative: -1}}}, "soft: exp=1ulp+-1: -1 is negative, want a number with its unit, such as exp=2ulp, or a relative error such as exp=2^-11"},
@@ -172,7 +172,7 @@ func checkError(t *testing.T, what string, err error, want string) {
 
 // TestFunctionOf checks that FunctionOf returns the names that declarations use.
 func TestFunctionOf(t *testing.T) {
-	for m := def.MathExp; m <= def.MathErf; m++ {
+	for m := def.MathExp; m <= def.MathErfcx; m++ {
 		d := def.Must(def.Rowwise("one", func(b *def.Builder) { b.Out("y", function(m).Of(b.In("x")), def.Like("x")) }))
 		called := functionsOf(d)
 		if len(called) != 1 {

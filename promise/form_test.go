@@ -41,7 +41,7 @@ var computed = map[string]func(x float64, g call) float64{
 // exactly has the functions over the real numbers, to the accuracy of float64.
 var exactly = map[string]func(x float64) float64{
 	"exp": math.Exp, "exp2": math.Exp2, "expm1": math.Expm1, "log": math.Log, "log2": math.Log2, "log1p": math.Log1p,
-	"tanh": math.Tanh, "erf": math.Erf, "sin": math.Sin, "cos": math.Cos, "sqrt": math.Sqrt,
+	"tanh": math.Tanh, "erf": math.Erf, "erfcx": func(x float64) float64 { return math.Exp(x*x) * math.Erfc(x) }, "sin": math.Sin, "cos": math.Cos, "sqrt": math.Sqrt,
 	"sigmoid": func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
 	"rsqrt":   func(x float64) float64 { return 1 / math.Sqrt(x) },
 	"div":     func(x float64) float64 { return 1 / x },

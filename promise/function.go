@@ -12,7 +12,7 @@ import (
 // functions are the functions whose errors can be declared: those that definitions call, and
 // those that kernels use in their place.
 var functions = []string{
-	"exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "sigmoid", "erf", "sin", "cos",
+	"exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "sigmoid", "erf", "erfcx", "sin", "cos",
 	"sqrt", "rsqrt", "div", "recip",
 }
 
@@ -52,6 +52,9 @@ func functionsOf(d *def.Definition) []string {
 		if f := FunctionOf(n); f != "" {
 			used = append(used, f)
 		}
+	}
+	if d.HasSequences() { // whose rule has these
+		used = append(used, "exp2", "log2", "div")
 	}
 	return inOrder(used)
 }

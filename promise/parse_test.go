@@ -64,7 +64,7 @@ func testRoundTrip(t *testing.T, d Declaration, order def.Order) {
 }
 
 func TestParseDeclarationRefuses(t *testing.T) {
-	const functionNames = "exp, exp2, expm1, log, log2, log1p, tanh, sigmoid, erf, sin, cos, sqrt, rsqrt, div, recip"
+	const functionNames = "exp, exp2, expm1, log, log2, log1p, tanh, sigmoid, erf, erfcx, sin, cos, sqrt, rsqrt, div, recip"
 	const kinds = "want order=, height=, profile=, formula=, round(VALUE)=, omit=, ftz, raw, or the error of a function: " + functionNames
 	const exp = "want a number with its unit, such as exp=2ulp, or a relative error such as exp=2^-11"
 	for text, want := range map[string]string{

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"text/template"
 
 	_ "embed"
 
@@ -55,7 +54,7 @@ type exponentialCase struct {
 //go:embed exponential.v.tmpl
 var exponentialText string
 
-var exponentialTemplate = template.Must(template.New("exponential").Parse(exponentialText))
+var exponentialTemplate = lazily("exponential", exponentialText)
 
 // claims are the bounds that a script of an exponential claims, as decimals. They are as tight
 // as the proofs allow: one bit more in a constant breaks one of them.
@@ -78,7 +77,7 @@ func exponentialScript(f *def.Function, c claims) (string, error) {
 		return "", fmt.Errorf("function %s: %w", f.Name, err)
 	}
 	var s strings.Builder
-	err = exponentialTemplate.Execute(&s, v)
+	err = exponentialTemplate().Execute(&s, v)
 	return s.String(), err
 }
 

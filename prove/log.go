@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"text/template"
 
 	_ "embed"
 
@@ -50,7 +49,7 @@ type logPiece struct {
 //go:embed log.v.tmpl
 var logText string
 
-var logTemplate = template.Must(template.New("log").Parse(logText))
+var logTemplate = lazily("log", logText)
 
 const logPattern = `result = select(finite, positive, x)
 finite = less(x, +Inf)
@@ -104,14 +103,14 @@ func logScript(f *def.Function, symbol string) (string, error) {
 		return "", fmt.Errorf("function %s: the short part of ln 2 has more than 15 bits after the point", f.Name)
 	}
 	var s strings.Builder
-	err = logTemplate.Execute(&s, v)
+	err = logTemplate().Execute(&s, v)
 	return s.String(), err
 }
 
 //go:embed log2.v.tmpl
 var log2Text string
 
-var log2Template = template.Must(template.New("log2").Parse(log2Text))
+var log2Template = lazily("log2", log2Text)
 
 // log2Pattern is logPattern with k + f*log2(e) in place of k*ln 2 + f.
 const log2Pattern = `result = select(finite, positive, x)
@@ -149,7 +148,7 @@ func log2Script(f *def.Function, symbol string) (string, error) {
 		return "", err
 	}
 	var s strings.Builder
-	err := log2Template.Execute(&s, v)
+	err := log2Template().Execute(&s, v)
 	return s.String(), err
 }
 

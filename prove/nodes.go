@@ -111,6 +111,8 @@ func (e *expansion) body(n *def.Node) (string, error) {
 		return "- " + a[0], nil
 	case def.OpAbs:
 		return "Rabs " + a[0], nil
+	case def.OpMax:
+		return fmt.Sprintf("Rmax %s %s", a[0], a[1]), nil
 	case def.OpLess:
 		return fmt.Sprintf("Rlt_bool %s %s", a[0], a[1]), nil
 	case def.OpEqual:

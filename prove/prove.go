@@ -23,6 +23,17 @@ var exponentialClaims = claims{
 
 var exponential2Claims = claims{within: "0.5", method: "0.00000000299176", ulps: "0.83", subnormal: "0.915"}
 
+var (
+	short3Claims = shortClaims{
+		methodBelow: "0.0000801310", methodAbove: "0.000143248", method: "0.000101295", roundings: "1.15",
+		ulps: "1346", relative: "0.000102", relativeText: "0.000102 (2^-13.25)", symbol: "fn.Exp2Short3Function",
+	}
+	short4Claims = shortClaims{
+		methodBelow: "0.00000251626", methodAbove: "0.00000398699", method: "0.00000282122", roundings: "1.15",
+		ulps: "43.4", relative: "0.0000029", relativeText: "0.0000029 (2^-18.39)", symbol: "fn.Exp2Short4Function",
+	}
+)
+
 func exponentialOf(c claims, symbol string) func(*def.Function) (string, error) {
 	c.symbol = symbol
 	return func(f *def.Function) (string, error) { return exponentialScript(f, c) }
@@ -38,6 +49,8 @@ var proved = []Status{
 	{fn.ExpNonPositiveFunction, "x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpNonPositiveFunction"), nil},
 	{fn.ExpBoundedFunction, "-128 <= x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpBoundedFunction"), nil},
 	{fn.Exp2Function, "x <= 128: 0.83 ulp, 0.915 ulp where 2^x < 2^-126", exponentialOf(exponential2Claims, "fn.Exp2Function"), nil},
+	{fn.Exp2Short3Function, "-126.5 < x <= 127: 1346 ulp, relatively 0.000102 = 2^-13.25 from -126 on; 0 below", shortOf(short3Claims), nil},
+	{fn.Exp2Short4Function, "-126.5 < x <= 127: 43.4 ulp, relatively 0.0000029 = 2^-18.39 from -126 on; 0 below", shortOf(short4Claims), nil},
 	{fn.LogFunction, "0 < x < 2^128: 0.925 ulp", func(f *def.Function) (string, error) { return logScript(f, "fn.LogFunction") }, nil},
 	{fn.Log2Function, "0 < x < 2^128: 1.08 ulp", func(f *def.Function) (string, error) { return log2Script(f, "fn.Log2Function") }, nil},
 	{fn.RecipFunction, "0 < |x| < 2^128: 0.5185 ulp, 0.75925 ulp where |1/x| < 2^-126", recipOf("fn.RecipFunction"), nil},

@@ -3,7 +3,6 @@ package prove
 import (
 	"fmt"
 	"strings"
-	"text/template"
 
 	_ "embed"
 
@@ -28,7 +27,7 @@ type reciprocal struct {
 //go:embed recip.v.tmpl
 var recipText string
 
-var recipTemplate = template.Must(template.New("recip").Parse(recipText))
+var recipTemplate = lazily("recip", recipText)
 
 // newtonPattern is the reciprocal of v; recipPattern scales its argument.
 const (
@@ -76,6 +75,6 @@ func recipScript(f *def.Function, symbol string) (string, error) {
 		return "", fmt.Errorf("function %s: %w", f.Name, err)
 	}
 	var s strings.Builder
-	err = recipTemplate.Execute(&s, v)
+	err = recipTemplate().Execute(&s, v)
 	return s.String(), err
 }

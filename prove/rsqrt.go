@@ -3,7 +3,6 @@ package prove
 import (
 	"fmt"
 	"strings"
-	"text/template"
 
 	_ "embed"
 
@@ -13,7 +12,7 @@ import (
 //go:embed rsqrt.v.tmpl
 var rsqrtText string
 
-var rsqrtTemplate = template.Must(template.New("rsqrt").Parse(rsqrtText))
+var rsqrtTemplate = lazily("rsqrt", rsqrtText)
 
 const rsqrtPattern = `y = div(1, root)
 root = sqrt(x)`
@@ -29,6 +28,6 @@ func rsqrtScript(f *def.Function, symbol string) (string, error) {
 		return "", fmt.Errorf("function %s: %w", f.Name, err)
 	}
 	var s strings.Builder
-	err = rsqrtTemplate.Execute(&s, map[string]any{"Name": f.Name, "Hash": Hash(f), "Text": f.Text(), "Symbol": symbol, "Nodes": nodes, "N": p.names(e)})
+	err = rsqrtTemplate().Execute(&s, map[string]any{"Name": f.Name, "Hash": Hash(f), "Text": f.Text(), "Symbol": symbol, "Nodes": nodes, "N": p.names(e)})
 	return s.String(), err
 }

@@ -3,7 +3,6 @@ package prove
 import (
 	"fmt"
 	"strings"
-	"text/template"
 
 	_ "embed"
 
@@ -13,7 +12,7 @@ import (
 //go:embed sigmoid.v.tmpl
 var sigmoidText string
 
-var sigmoidTemplate = template.Must(template.New("sigmoid").Parse(sigmoidText))
+var sigmoidTemplate = lazily("sigmoid", sigmoidText)
 
 // sigmoidPattern leaves open what e and y are: the proof compares them with the exponential and
 // the reciprocal, node by node.
@@ -32,7 +31,7 @@ func sigmoidScript(f *def.Function, symbol string) (string, error) {
 		return "", fmt.Errorf("function %s: %w", f.Name, err)
 	}
 	var s strings.Builder
-	err = sigmoidTemplate.Execute(&s, map[string]any{"Name": f.Name, "Hash": Hash(f), "Text": f.Text(), "Symbol": symbol, "Nodes": nodes, "N": p.names(e),
+	err = sigmoidTemplate().Execute(&s, map[string]any{"Name": f.Name, "Hash": Hash(f), "Text": f.Text(), "Symbol": symbol, "Nodes": nodes, "N": p.names(e),
 		"Above": "2.07", "Below": "4.92"})
 	return s.String(), err
 }

@@ -59,7 +59,7 @@ func newAxes(d *def.Definition, f *def.Product, operands []num.Array) (*axes, er
 }
 
 // sizesOf returns the sizes of an operand, as its letters have them. Batch axes beyond
-// those that have a letter count as parts of the first.
+// those that have a letter count as parts of the first. A stack of no matrices gives 0 rows for each.
 func sizesOf(o *def.Operand, a *num.Array) ([]int, error) {
 	letters := len(o.BatchDims())
 	if len(o.Dims) == 1 {
@@ -80,7 +80,7 @@ func sizesOf(o *def.Operand, a *num.Array) ([]int, error) {
 			sizes = append(sizes, axis.Size)
 		}
 	}
-	return append(sizes, a.Rows/a.Matrices(), a.Cols), nil
+	return append(sizes, a.Rows/max(1, a.Matrices()), a.Cols), nil
 }
 
 // checkOffsets returns an error unless the offsets ascend from 0 to the size that they

@@ -4,7 +4,8 @@
 // It is written to be read, not to be fast: one node after another, one row
 // after another, every value kept. It shares no code with anything that lowers
 // definitions, and knows neither tensors nor devices. Start at [Run]; rowwise.go
-// interprets expressions, contraction.go products, gather.go and scatter.go copies and sums of rows by index.
+// interprets expressions, contraction.go products, gather.go,
+// gather_sum.go and scatter.go copies and sums of rows by index, and stream.go attention.
 package reference
 
 import (
@@ -57,6 +58,16 @@ func Run(d *def.Definition, operands []num.Array, o Options) error {
 		return runGather(d, f, operands)
 	case *def.Scatter:
 		return runScatterAdd(d, f, operands, &o)
+	case *def.LookupSum:
+		return runGatherSum(d, f, operands, &o)
+	case *def.Sort:
+		return runDispatch(d, f, operands)
+	case *def.RowWrite:
+		return runRowWrite(d, f, operands)
+	case *def.Stream:
+		return runStream(d, f, operands, &o)
+	case *def.StreamBackward:
+		return runStreamBackward(d, f, operands, &o)
 	}
 	return fmt.Errorf("%s: no interpreter for a %s", d.Name, d.Form)
 }

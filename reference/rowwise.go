@@ -29,10 +29,11 @@ type interpreter struct {
 	rounded  map[string]num.DType
 	rows     int
 	cols     int
+	slots    int // K
 	row      int
 	values   []vector      // by Node.ID
 	lanes    [][][]float32 // by Node.ID, of column sums: lanes of one value per column
-	elements [][]float32   // by Node.ID, of total sums: all elements so far
+	elements [][]float32   // by Node.ID, of total sums of floats: all elements so far
 }
 
 func runRowwise(d *def.Definition, f *def.Expression, operands []num.Array, o *Options) error {
@@ -44,7 +45,7 @@ func runRowwise(d *def.Definition, f *def.Expression, operands []num.Array, o *O
 	g := f.Exec
 	perRow := func(n *def.Node) bool { return n.Extent&def.PerRow != 0 }
 	for _, n := range g.Nodes {
-		if !n.Late && !perRow(n) {
+		if !n.Late && !perRow(n) && !n.IsTable() {
 			in.evaluate(n)
 		}
 	}
@@ -54,6 +55,8 @@ func runRowwise(d *def.Definition, f *def.Expression, operands []num.Array, o *O
 		}
 		for _, n := range g.Nodes {
 			switch {
+			case lateSumOfInts(n):
+				in.addInts(n)
 			case n.Op == def.OpColSum:
 				in.addToColumns(n)
 			case n.Op == def.OpTotalSum:
@@ -66,6 +69,8 @@ func runRowwise(d *def.Definition, f *def.Expression, operands []num.Array, o *O
 	}
 	for _, n := range g.Nodes {
 		switch {
+		case lateSumOfInts(n):
+			in.repeat(n)
 		case n.Op == def.OpColSum:
 			in.sumColumns(n)
 		case n.Op == def.OpTotalSum:
@@ -86,7 +91,7 @@ func (in *interpreter) allocate() {
 	isRepeated := make([]bool, len(nodes))
 	for _, n := range nodes {
 		for _, a := range n.Args {
-			if n.Extent&def.PerColumn != 0 && a.Extent&def.PerColumn == 0 {
+			if n.Extent&def.PerColumn != 0 && a.Extent&def.PerColumn == 0 && a.Extent != def.PerSlot {
 				isRepeated[a.ID] = true
 			}
 		}
@@ -95,6 +100,9 @@ func (in *interpreter) allocate() {
 		v, length, copies := &in.values[n.ID], 1, 0
 		if n.Extent&def.PerColumn != 0 {
 			length = in.cols
+		}
+		if n.Extent == def.PerSlot {
+			length = in.slots
 		}
 		if isRepeated[n.ID] {
 			copies = in.cols
@@ -150,6 +158,15 @@ func (in *interpreter) size() error {
 		}
 		if o.Extent&def.PerColumn != 0 {
 			cols = in.cols
+		}
+		switch {
+		case o.IsTable():
+			rows = in.operands[in.tableLike(i)].Rows
+		case o.Extent == def.PerSlot:
+			if in.slots == 0 {
+				in.slots = in.operands[i].Cols
+			}
+			cols = in.slots
 		}
 		if a := in.operands[i]; a.Rows != rows || a.Cols != cols {
 			return fmt.Errorf("%s: %s is %d×%d, want %d×%d", in.d.Name, o.Name, a.Rows, a.Cols, rows, cols)
@@ -211,12 +228,31 @@ func (in *interpreter) evaluate(n *def.Node) {
 		for c := range out.f {
 			out.f[c] = float32(c)
 		}
-	case def.OpRandom:
-		seed := uint64(uint32(i(0)[0])) | uint64(uint32(i(1)[0]))<<32
-		counter, stream := uint32(i(2)[0]), uint32(i(3)[0])
+	case def.OpStored:
 		for c := range out.i {
-			e := uint64(in.row)*uint64(in.cols) + uint64(c)
-			out.i[c] = int32(num.RandomWord(seed, counter, stream, e))
+			out.i[c] = int32(in.operands[n.Operand].Bits(in.rowOf(n), c))
+		}
+	case def.OpRandom:
+		seed, first := wide(i(0)[0], i(1)[0]), uint64(0)
+		if len(n.Args) > 4 {
+			first = wide(i(4)[0], i(5)[0])
+		}
+		for c := range out.i {
+			out.i[c] = int32(num.RandomWord(seed, uint32(i(2)[0]), uint32(i(3)[0]), first+in.element(c)))
+		}
+	case def.OpRandomRow:
+		seed := wide(i(0)[0], i(1)[0])
+		for c := range out.i {
+			counter := [4]uint32{uint32(c) / 4, uint32(i(2)[0]), uint32(i(3)[0]), uint32(i(4)[0])}
+			out.i[c] = int32(num.Philox(seed, counter)[c%4])
+		}
+	case def.OpElement:
+		for c := range out.i {
+			out.i[c] = int32(uint32(wide(i(0)[0], i(1)[0]) + in.element(c)))
+		}
+	case def.OpElementHigh:
+		for c := range out.i {
+			out.i[c] = int32(uint32((wide(i(0)[0], i(1)[0]) + in.element(c)) >> 32))
 		}
 
 	case def.OpAdd:
@@ -277,17 +313,32 @@ func (in *interpreter) evaluate(n *def.Node) {
 		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x + y })
 	case def.OpISub:
 		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x - y })
+	case def.OpIMul:
+		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x * y })
+	case def.OpUMulHigh:
+		each2(out.i, i(0), i(1), func(x, y int32) int32 { return int32(uint32(uint64(uint32(x)) * uint64(uint32(y)) >> 32)) })
 	case def.OpIAnd:
 		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x & y })
 	case def.OpIOr:
 		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x | y })
+	case def.OpIXor:
+		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x ^ y })
 	case def.OpShl:
 		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x << (uint32(y) & 31) })
 	case def.OpShr:
 		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x >> (uint32(y) & 31) })
+	case def.OpShrU:
+		each2(out.i, i(0), i(1), func(x, y int32) int32 { return int32(uint32(x) >> (uint32(y) & 31)) })
 
 	case def.OpRowSum:
-		out.f[0] = num.LaneSum(f(0), num.RowLanes(in.cols))
+		if n.Type == def.Int {
+			out.i[0] = 0
+			for _, x := range i(0) {
+				out.i[0] += x
+			}
+		} else {
+			out.f[0] = num.LaneSum(f(0), num.RowLanes(in.cols))
+		}
 	case def.OpRowMax:
 		out.f[0] = fold(f(0), num.Max)
 	case def.OpRowMin:
@@ -296,11 +347,33 @@ func (in *interpreter) evaluate(n *def.Node) {
 		out.i[0] = firstColumn(f(0), func(a, b float32) bool { return a > b })
 	case def.OpRowArgMin:
 		out.i[0] = firstColumn(f(0), func(a, b float32) bool { return a < b })
+	case def.OpRank:
+		for rank, c := range ordered(f(0)) {
+			out.i[c] = int32(rank)
+		}
+	case def.OpRowKth:
+		out.i[0] = int32(ordered(f(0))[clamp(int(i(1)[0]), in.cols)])
+	case def.OpRowNucleus:
+		out.i[0] = lastOfNucleus(f(0), f(1), f(2)[0])
+	case def.OpPacked:
+		if n.Type == def.Float {
+			packed(out.f, i(0), f(1), 0)
+		} else {
+			packed(out.i, i(0), i(1), -1)
+		}
+	case def.OpUnpacked:
+		if slots := &in.values[n.Args[1].ID]; n.Type == def.Float {
+			unpacked(out.f, i(0), slots.f)
+		} else {
+			unpacked(out.i, i(0), slots.i)
+		}
 	case def.OpAt:
 		out.f[0] = 0
 		if c := int(i(1)[0]); c >= 0 && c < in.cols {
 			out.f[0] = at(f(0), c)
 		}
+	case def.OpLookup:
+		in.lookup(n)
 	default:
 		panic("reference: no meaning for node " + n.Op.String())
 	}
@@ -320,16 +393,42 @@ func (in *interpreter) round(n *def.Node) {
 
 // read reads the current row of an input, or the only one.
 func (in *interpreter) read(n *def.Node) {
-	a, row, out := &in.operands[n.Operand], 0, &in.values[n.ID]
-	if n.Extent&def.PerRow != 0 {
-		row = in.row
-	}
+	a, row, out := &in.operands[n.Operand], in.rowOf(n), &in.values[n.ID]
 	if n.Type == def.Float {
 		a.Floats(row, out.f)
 	}
 	for c := range out.i {
 		out.i[c] = a.Int(row, c)
 	}
+}
+
+// rowOf returns the row of a leaf's operand that is current, or the only one.
+func (in *interpreter) rowOf(n *def.Node) int {
+	if n.Extent&def.PerRow == 0 {
+		return 0
+	}
+	return in.row
+}
+
+// element returns the number of the current row's element in column c.
+func (in *interpreter) element(c int) uint64 { return uint64(in.row)*uint64(in.cols) + uint64(c) }
+
+// wide returns the 64-bit number of a low and a high word.
+func wide(low, high int32) uint64 { return uint64(uint32(low)) | uint64(uint32(high))<<32 }
+
+// lookup reads the row of a table that the current row's index names, or +0 if there is none.
+func (in *interpreter) lookup(n *def.Node) {
+	a, out := &in.operands[n.Args[0].Operand], in.values[n.ID].f
+	if row := int(in.values[n.Args[1].ID].i[0]); row >= 0 && row < a.Rows {
+		a.Floats(row, out)
+	} else {
+		clear(out)
+	}
+}
+
+// tableLike returns the position of the first table with the rows of operand i.
+func (in *interpreter) tableLike(i int) int {
+	return slices.IndexFunc(in.d.Operands, func(o def.Operand) bool { return o.IsTable() && o.Dims[0] == in.d.Operands[i].Dims[0] })
 }
 
 // each applies a function to every value.
@@ -410,6 +509,24 @@ func firstColumn(x []float32, beats func(a, b float32) bool) int32 {
 	return int32(best)
 }
 
+// lateSumOfInts reports whether n is a column or total sum of int32.
+func lateSumOfInts(n *def.Node) bool {
+	return n.Type == def.Int && (n.Op == def.OpColSum || n.Op == def.OpTotalSum)
+}
+
+// addInts adds the current row to a column or total sum of int32. Values are zero before the
+// first row.
+func (in *interpreter) addInts(n *def.Node) {
+	sums := in.values[n.ID].i
+	for c, x := range in.values[n.Args[0].ID].i {
+		if n.Op == def.OpColSum {
+			sums[c] += x
+		} else {
+			sums[0] += x
+		}
+	}
+}
+
 // addToColumns adds the current row to its lane: row r is in lane r mod P.
 func (in *interpreter) addToColumns(n *def.Node) {
 	lanes := in.lanes[n.ID]
@@ -429,12 +546,19 @@ func (in *interpreter) addToColumns(n *def.Node) {
 // sumColumns adds the lanes of every column as neighbours in a binary tree.
 func (in *interpreter) sumColumns(n *def.Node) {
 	lanes := slices.DeleteFunc(in.lanes[n.ID], func(lane []float32) bool { return lane == nil })
+	if len(lanes) == 0 { // no row was added
+		clear(in.values[n.ID].f)
+		return
+	}
 	num.TreeRows(lanes)
 	copy(in.values[n.ID].f, lanes[0])
 }
 
 // totalSum returns the sum of all elements: a row sum of row sums, see num.FlatRow.
 func totalSum(x []float32) float32 {
+	if len(x) == 0 {
+		return 0
+	}
 	for {
 		var sums []float32
 		for len(x) > 0 {

@@ -106,6 +106,65 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// TestRowWrite writes rows of one pattern each.
+func TestRowWrite(t *testing.T) {
+	d := def.Must(def.WriteRows("writes", def.RowWriteForm{Index: "i", Rows: "r", Table: "t"}))
+	rows, table := num.NewArray(num.BF16, 5, 1), num.NewArray(num.BF16, 4, 1)
+	for q, pattern := range []uint32{1, 0x7fc1, 3, 4, 5} {
+		rows.SetBits(q, 0, pattern)
+	}
+	for v := range table.Rows {
+		table.SetBits(v, 0, 0x8000)
+	}
+	if err := reference.Run(d, []num.Array{num.IndexArray(2, 0, 2, -1, 4), rows, table}, reference.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for v, want := range []uint32{0x7fc1, 0x8000, 3, 0x8000} {
+		if got := table.Bits(v, 0); got != want {
+			t.Errorf("row %d is %#x, want %#x", v, got, want)
+		}
+	}
+}
+
+// TestGatherSum adds three rows of one column, by hand.
+func TestGatherSum(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for _, test := range []struct {
+		name          string
+		table, weight num.DType // NoDType is without weights
+		values        []float32
+		index         []int32
+		weights       []float32
+		want          float32
+	}{
+		{"ascending", num.F32, num.NoDType, []float32{0x1p24, 1, -0x1p24}, []int32{0, 1, 2}, nil, 0},
+		{"another order", num.F32, num.NoDType, []float32{0x1p24, 1, -0x1p24}, []int32{0, 2, 1}, nil, 1},
+		{"the sum is rounded once", num.BF16, num.NoDType, []float32{256, 1, 2}, []int32{0, 1, 1}, nil, 258},
+		{"a row twice", num.F16, num.NoDType, []float32{3, 5, 7}, []int32{1, 1, 0}, nil, 13},
+		{"bad indices add nothing", num.F16, num.NoDType, []float32{3, 5, 7}, []int32{-1, 2, 3}, nil, 7},
+		{"bad weights of bad indices too", num.F16, num.F32, []float32{3, 5, 7}, []int32{-1, 2, 3}, []float32{inf, 2, inf}, 14},
+		{"no term", num.F32, num.F32, []float32{3, 5, 7}, []int32{-1, 3, 4}, []float32{1, 1, 1}, 0},
+		{"begins at +0", num.F32, num.NoDType, []float32{float32(minusZero), 1, 2}, []int32{0, 0, 0}, nil, 0},
+		{"a product is not rounded alone", num.F32, num.F32, []float32{-1, 1 + 0x1p-12, 0}, []int32{0, 1, 2}, []float32{1 + 0x1p-11, 1 + 0x1p-12, 1}, 0x1p-24},
+	} {
+		f := def.GatherSumForm{Index: "i", Table: "t", Out: "o"}
+		index := num.IndexArray(test.index...)
+		index.Rows, index.Cols, index.Stride = 1, 3, 3
+		operands := []num.Array{index, num.ArrayOf(test.table, 3, 1, test.values...)}
+		if test.weight != num.NoDType {
+			f.Weight = "w"
+			operands = append(operands, num.ArrayOf(test.weight, 1, 3, test.weights...))
+		}
+		out := num.NewArray(test.table, 1, 1)
+		if err := reference.Run(def.Must(def.GatherSum("sums", f)), append(operands, out), reference.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.Bits(0, 0); got != num.Narrow(test.table, test.want) {
+			t.Errorf("%s: the sum is %v, want %v", test.name, out.At(0, 0), test.want)
+		}
+	}
+}
+
 func TestScatterAdd(t *testing.T) {
 	for _, test := range []struct {
 		name         string

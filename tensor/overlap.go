@@ -33,7 +33,7 @@ func (r Relation) String() string {
 // thousands of steps, they are Overlapping if their address ranges overlap. A nil tensor is
 // Disjoint from everything.
 func Overlap(a, b *Tensor) Relation {
-	if a == nil || b == nil || a.buffer == nil || a.buffer != b.buffer {
+	if a == nil || b == nil || a.buffer == nil || a.buffer != b.buffer || a.Len() == 0 || b.Len() == 0 {
 		return Disjoint
 	}
 	if a.offset == b.offset && a.dtype == b.dtype && a.rows == b.rows && a.cols == b.cols && slices.Equal(a.lead, b.lead) {

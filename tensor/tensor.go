@@ -56,8 +56,8 @@ type Tensor struct {
 // fold are merged: the batch axes of a num.Array, and its rows.
 const maxLead = num.MaxBatchAxes + 1
 
-// New returns a tensor of zeros. All sizes must be at least 1; an empty shape
-// makes a scalar.
+// New returns a tensor of zeros. A size may be 0, as the rows of an empty batch are; an empty
+// shape makes a scalar.
 func New(dev device.Device, d num.DType, shape ...int) (*Tensor, error) {
 	const op = "tensor.New"
 	elems, err := countElements(op, d, shape)
@@ -72,7 +72,7 @@ func allocate(op string, dev device.Device, d num.DType, elems int, shape []int)
 	if dev == nil {
 		return nil, &device.ArgumentError{Op: op, Operand: "device", Got: "is nil"}
 	}
-	buffer, err := dev.Alloc(int64(elems) * int64(d.Size()))
+	buffer, err := dev.Alloc(max(1, int64(elems)*int64(d.Size()))) // a tensor without elements has an address too
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
@@ -94,7 +94,7 @@ func (t *Tensor) setBuffer(b device.Buffer) {
 }
 
 // countElements returns the number of elements of a shape. It returns an error
-// for an unknown dtype, a size below 1, or a byte count that overflows.
+// for an unknown dtype, a size below 0, or a byte count that overflows.
 func countElements(op string, d num.DType, shape []int) (int, error) {
 	if d.Size() == 0 {
 		return 0, &device.ArgumentError{Op: op, Operand: "dtype", Got: "is " + d.String(), Want: "f16, bf16, f32, e4m3, e5m2 or i32"}
@@ -102,8 +102,8 @@ func countElements(op string, d num.DType, shape []int) (int, error) {
 	limit := uint64(math.MaxInt / d.Size())
 	elems := uint64(1)
 	for _, n := range shape {
-		if n < 1 {
-			return 0, &device.ArgumentError{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", shape), Want: "every size at least 1"}
+		if n < 0 {
+			return 0, &device.ArgumentError{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", shape), Want: "no size below 0"}
 		}
 		high, low := bits.Mul64(elems, uint64(n))
 		if high != 0 || low > limit {
@@ -138,6 +138,15 @@ func (t *Tensor) setStrides(shape, strides []int) {
 	t.shape, t.strides, t.lead = shape, strides, nil
 	t.rows, t.cols = 1, 1
 	last := len(shape) - 1
+	if slices.Contains(shape, 0) { // no element is apart from another
+		t.rows, t.cols = 1, shape[last]
+		for _, n := range shape[:last] {
+			t.rows *= n
+		}
+		t.stride = max(1, t.cols)
+		t.lead = []num.Axis{{Size: t.rows, Stride: t.stride}}
+		return
+	}
 	if last >= 0 {
 		t.cols = shape[last]
 	}
@@ -243,7 +252,7 @@ func (t *Tensor) Len() int {
 }
 
 // IsContiguous reports whether there are no gaps between the rows.
-func (t *Tensor) IsContiguous() bool { return t != nil && t.stride == t.cols }
+func (t *Tensor) IsContiguous() bool { return t != nil && (t.stride == t.cols || t.Len() == 0) }
 
 // Buffer returns the buffer that holds the tensor, and perhaps others.
 func (t *Tensor) Buffer() device.Buffer {
@@ -342,6 +351,11 @@ func (t *Tensor) span() int64 {
 // spanOf returns the number of elements from the first to the end of the last one, gaps
 // included, of axes over runs of width elements.
 func spanOf(axes []num.Axis, width int64) int64 {
+	for i := range axes {
+		if axes[i].Size == 0 || width == 0 {
+			return 0
+		}
+	}
 	for i := range axes {
 		width += int64(axes[i].Size-1) * int64(axes[i].Stride)
 	}

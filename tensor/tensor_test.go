@@ -109,9 +109,9 @@ func TestNewRefuses(t *testing.T) {
 		{nil, num.F32, []int{2}, "tensor.New: device is nil"},
 		{d, num.NoDType, []int{2}, "tensor.New: dtype is none, want f16, bf16, f32, e4m3, e5m2 or i32"},
 		{d, num.DType(99), []int{2}, "tensor.New: dtype is DType(99), want"},
-		{d, num.F32, []int{4, 0}, "tensor.New: shape is [4 0], want every size at least 1"},
-		{d, num.F32, []int{-3}, "tensor.New: shape is [-3], want every size at least 1"},
-		{d, num.F32, []int{math.MinInt, math.MinInt}, "want every size at least 1"},
+		{d, num.F32, []int{-3}, "tensor.New: shape is [-3], want no size below 0"},
+		{d, num.F32, []int{math.MinInt, math.MinInt}, "want no size below 0"},
+		{d, num.F32, []int{0, -1}, "want no size below 0"},
 		{d, num.F32, []int{math.MaxInt}, "want at most 2305843009213693951 elements of f32"},
 		{d, num.F16, []int{math.MaxInt/2 + 1}, "want at most 4611686018427387903 elements of f16"},
 		{d, num.F16, []int{1 << 32, 1 << 32}, "want at most"},          // 2^64
@@ -123,6 +123,33 @@ func TestNewRefuses(t *testing.T) {
 		x, err := New(c.dev, c.dtype, c.shape...)
 		if x != nil || !errors.Is(err, ErrBadArgument) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("New(%v, %v) = %v, %v; want %q", c.dtype, c.shape, x, err, c.text)
+		}
+	}
+}
+
+// TestEmpty has tensors without elements, of every shape that has none, and their views.
+func TestEmpty(t *testing.T) {
+	d := host(t)
+	whole := ramp(t, d, 4, 6)
+	for name, x := range map[string]*Tensor{
+		"no rows": must(New(d, num.F32, 0, 6)), "no columns": must(New(d, num.F32, 4, 0)), "a vector": must(FromInt32(d, nil, 0)),
+		"a slice of rows": must(whole.Slice(2, 2, 1, 4)), "a slice at the end": must(whole.Slice(4, 4, 0, 6)), "a slice of columns": must(whole.Slice(0, 4, 6, 6)),
+		"deep": must(New(d, num.F16, 3, 0, 5)), "reshaped": must(must(New(d, num.F32, 0, 6)).Reshape(5, 0, 2)), "expanded": must(whole.Expand(0, 4, 6)),
+		"in a buffer": must(At(whole.Buffer(), whole.Buffer().Bytes(), num.F32, 6, 0, 6)),
+	} {
+		a, ok := x.Array()
+		raw, err := x.Bytes()
+		if x.Len() != 0 || !x.Folds() || !x.IsContiguous() || x.IsBroadcast() || !ok || a.Rows*a.Cols != 0 || err != nil || len(raw) != 0 {
+			t.Errorf("%s: %v, array of %d×%d, %d bytes, %v", name, x, a.Rows, a.Cols, len(raw), err)
+		}
+		if err := x.SetBytes(nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := x.CopyFrom(must(New(d, x.DType(), x.Shape()...))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if Overlap(x, whole) != Disjoint {
+			t.Errorf("%s overlaps another tensor", name)
 		}
 	}
 }

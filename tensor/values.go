@@ -286,6 +286,9 @@ func (t *Tensor) read(op, want string, isWanted bool) ([]byte, error) {
 // eachRun calls move for each contiguous run of elements with the corresponding
 // part of raw, which holds all elements without gaps.
 func (t *Tensor) eachRun(op string, raw []byte, move func(offset int64, part []byte) error) error {
+	if t.Len() == 0 {
+		return nil
+	}
 	size := t.dtype.Size()
 	axes, elems := t.runs()
 	width := elems * size
@@ -316,6 +319,9 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 	}
 	if !slices.Equal(src.shape, t.shape) {
 		return &device.ArgumentError{Op: op, Operand: "source", Got: fmt.Sprintf("has shape %v", src.shape), Want: fmt.Sprint(t.shape)}
+	}
+	if t.Len() == 0 {
+		return nil
 	}
 	switch Overlap(t, src) {
 	case Identical:

@@ -102,7 +102,6 @@ func TestFromRefuses(t *testing.T) {
 			return FromFloat32(d, num.F32, make([]float32, 1), 1<<40) // before any attempt to allocate it
 		},
 		"tensor.FromInt32: values have length 0, want 1 for i32 []": func() (*Tensor, error) { return FromInt32(d, nil) },
-		"tensor.FromInt32: shape is [0]":                            func() (*Tensor, error) { return FromInt32(d, nil, 0) },
 		"tensor.FromBytes: bytes have length 9, want 8 for f16 [4]": func() (*Tensor, error) { return FromBytes(d, num.F16, make([]byte, 9), 4) },
 		"tensor.FromBytes: device is nil":                           func() (*Tensor, error) { return FromBytes(nil, num.F16, make([]byte, 8), 4) },
 	} {

@@ -26,6 +26,7 @@ func At(b device.Buffer, offset int64, d num.DType, stride int, shape ...int) (*
 		return nil, &device.ArgumentError{Op: op, Operand: "offset", Got: fmt.Sprintf("is %d", offset), Want: fmt.Sprintf("a multiple of %d, the size of %v", size, d)}
 	case stride < t.cols:
 		return nil, &device.ArgumentError{Op: op, Operand: "stride", Got: fmt.Sprintf("is %d", stride), Want: fmt.Sprintf("at least %d columns", t.cols)}
+	case t.Len() == 0 && offset <= b.Bytes():
 	case offset > b.Bytes() || int64(t.cols) > (b.Bytes()-offset)/size || int64(t.rows-1) > ((b.Bytes()-offset)/size-int64(t.cols))/int64(stride):
 		return nil, &device.ArgumentError{Op: op, Operand: "buffer", Got: fmt.Sprintf("has %d bytes", b.Bytes()),
 			Want: fmt.Sprintf("room for %v %v with row stride %d at offset %d", d, t.shape, stride, offset)}
@@ -47,9 +48,9 @@ func (t *Tensor) Slice(rowLo, rowHi, colLo, colHi int) (*Tensor, error) {
 		operand   string
 		lo, hi, n int
 	}{{"rows", rowLo, rowHi, t.rows}, {"columns", colLo, colHi, t.cols}} {
-		if r.lo < 0 || r.lo >= r.hi || r.hi > r.n {
+		if r.lo < 0 || r.lo > r.hi || r.hi > r.n {
 			return nil, &device.ArgumentError{Op: op, Operand: r.operand, Got: fmt.Sprintf("are %d to %d", r.lo, r.hi),
-				Want: fmt.Sprintf("a non-empty part of 0 to %d", r.n)}
+				Want: fmt.Sprintf("a part of 0 to %d", r.n)}
 		}
 	}
 	v := t.view()
@@ -75,6 +76,10 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 			Want: fmt.Sprintf("the %d elements of %v", t.Len(), t.shape)}
 	}
 	v := t.view()
+	if elems == 0 {
+		v.setShape(shape)
+		return v, nil
+	}
 	strides, ok := t.reshaped(shape)
 	if !ok {
 		stride := fmt.Sprintf("row stride is %d", t.stride)

@@ -42,15 +42,15 @@ func TestSliceRefuses(t *testing.T) {
 	d := host(t)
 	x := ramp(t, d, 4, 6)
 	for _, c := range [][4]int{
-		{-1, 2, 0, 1}, {0, 5, 0, 1}, {2, 2, 0, 1}, {3, 2, 0, 1}, {4, 5, 0, 1}, {math.MinInt, math.MaxInt, 0, 1},
-		{0, 1, -1, 2}, {0, 1, 0, 7}, {0, 1, 6, 6}, {0, 1, 3, 2}, {0, 1, math.MaxInt, math.MinInt},
+		{-1, 2, 0, 1}, {0, 5, 0, 1}, {3, 2, 0, 1}, {4, 5, 0, 1}, {math.MinInt, math.MaxInt, 0, 1},
+		{0, 1, -1, 2}, {0, 1, 0, 7}, {0, 1, 3, 2}, {0, 1, math.MaxInt, math.MinInt},
 	} {
 		if v, err := x.Slice(c[0], c[1], c[2], c[3]); v != nil || !errors.Is(err, ErrBadArgument) {
 			t.Errorf("Slice(%v) = %v, %v", c, v, err)
 		}
 	}
 	_, err := x.Slice(0, 2, 3, 9)
-	if want := "tensor.Slice: columns are 3 to 9, want a non-empty part of 0 to 6"; err.Error() != want {
+	if want := "tensor.Slice: columns are 3 to 9, want a part of 0 to 6"; err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)
 	}
 	for _, shape := range [][]int{nil, {4}, {1, 2, 2}} {
@@ -376,7 +376,7 @@ func TestViewsRefuse(t *testing.T) {
 		"fewer":          {func() (*Tensor, error) { return x.Expand(3, 4) }, "shape is [3 4]"},
 		"last repeated":  {func() (*Tensor, error) { return ramp(t, d, 2, 1).Expand(2, 5) }, "shape is [2 5]"},
 		"scalar":         {func() (*Tensor, error) { return scalar.Expand(5) }, "shape is [5]"},
-		"zero":           {func() (*Tensor, error) { return x.Expand(0, 2, 3, 4) }, "every size at least 1"},
+		"below zero":     {func() (*Tensor, error) { return x.Expand(-1, 2, 3, 4) }, "no size below 0"},
 		"nil":            {func() (*Tensor, error) { return (*Tensor)(nil).Expand(1) }, "is nil"},
 		"merged a gap":   {func() (*Tensor, error) { return must(x.Permute(1, 0, 2)).Reshape(6, 4) }, "strides are [4 12 1]"},
 		"merged repeats": {func() (*Tensor, error) { return must(ramp(t, d, 3, 1, 2).Expand(3, 2, 2)).Reshape(3, 4) }, "strides are [2 0 1]"},

@@ -1,8 +1,10 @@
 package trial
 
 import (
+	"math"
 	"slices"
 
+	"tokitai/def"
 	"tokitai/num"
 )
 
@@ -40,6 +42,27 @@ func FillOffsets(a num.Array, n int, cut func(i int) int) {
 	at[a.Rows-1] = n
 	slices.Sort(at)
 	FillBits(a, func(i, _ int) uint32 { return uint32(at[i]) })
+}
+
+// DivideEqually fills an operand of offsets with groups of equal size, as far as n can be divided.
+func DivideEqually(a num.Array, n int) {
+	FillOffsets(a, n, func(i int) int { return i * n / (a.Rows - 1) })
+}
+
+// FillIndex fills an index that holds no offsets, by draws below its limit. Where lengths say how much of
+// a row is in use, and are filled already, the rest holds what must not be read.
+func FillIndex(d *def.Definition, operand int, arrays []num.Array, size func(letter string) int, draw func(row, col, limit int) int) {
+	a, limit := arrays[operand], d.Operands[operand].Limit(size)
+	for r := range a.Rows {
+		used := d.InUse(operand, arrays, size, r)
+		for c := range a.Cols {
+			v := draw(r, c, limit)
+			if c >= used {
+				v = [...]int{-1, limit, math.MaxInt32, math.MinInt32}[(r+c)%4]
+			}
+			a.SetBits(r, c, uint32(int32(v)))
+		}
+	}
 }
 
 // Copy copies the elements of an array to another of the same format and size.

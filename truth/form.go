@@ -33,6 +33,16 @@ func mathematicsOf(d *def.Definition) (mathematics, error) {
 		return sums{lookupTerms{f}}, nil
 	case *def.Scatter:
 		return sums{scatterTerms{f}}, nil
+	case *def.LookupSum:
+		return sums{lookupSumTerms{f}}, nil
+	case *def.Sort:
+		return sorting{f}, nil
+	case *def.RowWrite:
+		return sums{writeTerms{f}}, nil
+	case *def.Stream:
+		return weighing{f}, nil
+	case *def.StreamBackward:
+		return weighingBackward{f}, nil
 	}
 	return nil, fmt.Errorf("%s: no mathematics for a %s", d.Name, d.Form)
 }

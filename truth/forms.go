@@ -393,6 +393,9 @@ func (x nature) Sin() nature   { return x.function(ball.Ball.Sin, nil) }
 func (x nature) Cos() nature   { return x.function(ball.Ball.Cos, nil) }
 func (x nature) Tanh() nature  { return x.function(ball.Ball.Tanh, toOne).signed(x.sign) }
 func (x nature) Erf() nature   { return x.function(ball.Ball.Erf, toOne).signed(x.sign) }
+func (x nature) Erfcx() nature {
+	return x.function(ball.Ball.Erfcx, map[kinds]float64{isPlusInfinity: 0}).signed(1)
+}
 func (x nature) Sigmoid() nature {
 	return x.function(ball.Ball.Sigmoid, map[kinds]float64{isMinusInfinity: 0, isPlusInfinity: 1}).signed(1)
 }

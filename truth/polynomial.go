@@ -174,6 +174,7 @@ func (x polynomial) Sin() polynomial     { return x.function(ball.Ball.Sin) }
 func (x polynomial) Cos() polynomial     { return x.function(ball.Ball.Cos) }
 func (x polynomial) Tanh() polynomial    { return x.function(ball.Ball.Tanh) }
 func (x polynomial) Erf() polynomial     { return x.function(ball.Ball.Erf) }
+func (x polynomial) Erfcx() polynomial   { return x.function(ball.Ball.Erfcx) }
 func (x polynomial) Sigmoid() polynomial { return x.function(ball.Ball.Sigmoid) }
 
 func (x polynomial) function(f func(ball.Ball) ball.Ball) polynomial { return inexact(f(x.value)) }

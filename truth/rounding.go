@@ -50,6 +50,8 @@ type rounding[T any] interface {
 	function(xs []T, u, eta float64)
 	// store rounds to a storage format and back.
 	store(xs []T, d num.DType)
+	// keep rounds to a storage format, where that is part of the mathematics (stored.go).
+	keep(xs []T, d num.DType)
 	// storeRandomly rounds to a storage format, up or down by random words.
 	storeRandomly(xs []T, d num.DType, words []int32)
 	// sum adds terms in a shape.

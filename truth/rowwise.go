@@ -24,11 +24,14 @@ type evaluator[T ball.Number[T]] struct {
 	zero       T // carries the precision
 	rounding   rounding[T]
 	rows, cols int
+	slots      int     // K
+	slack      float64 // relative error of a value that is ordered, besides those that its enclosure has
 	row        int
 	columns    []int  // those evaluated, ascending
 	isNeeded   []bool // by Node.ID
 	values     []vector[T]
-	sums       map[*def.Node]adder[T] // column and total sums
+	sums       map[*def.Node]adder[T] // column and total sums of floats
+	intSums    map[*def.Node][]set    // of int32, so far
 	perRow     []*def.Node            // the needed nodes of a row
 	late       []*def.Node            // the needed nodes after the last row
 	floats     []float32              // a row of an operand
@@ -58,7 +61,10 @@ func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, ro
 	e.mark(outputs)
 	emit := func(o def.Output, row int) {
 		col := func(j int) int {
-			if o.Value.Extent&def.PerColumn == 0 {
+			switch {
+			case o.Value.Extent == def.PerSlot:
+				return j
+			case o.Value.Extent&def.PerColumn == 0:
 				return 0
 			}
 			return e.columns[j]
@@ -81,9 +87,7 @@ func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, ro
 			e.begin(e.columnsFor(outputs, at, e.row))
 		}
 		e.each(e.perRow)
-		for n, s := range e.sums {
-			s.add(e.values[n.Args[0].ID].x)
-		}
+		e.addSums()
 		for _, o := range outputs {
 			if isPerRow(o.Value) {
 				emit(o, e.row)
@@ -114,8 +118,17 @@ func (e *evaluator[T]) size() error {
 		if o.Extent&def.PerRow != 0 {
 			rows = e.rows
 		}
+		if o.Extent == def.PerSlot {
+			if e.slots == 0 {
+				e.slots = e.operands[i].Cols
+			}
+			cols = e.slots
+		}
 		if o.Extent&def.PerColumn != 0 {
 			cols = e.cols
+		}
+		if o.IsTable() {
+			rows = e.operands[slices.IndexFunc(e.d.Operands, func(t def.Operand) bool { return t.IsTable() && t.Dims[0] == o.Dims[0] })].Rows
 		}
 		if a := e.operands[i]; a.Rows != rows || a.Cols != cols {
 			return fmt.Errorf("%s: %s is %d×%d, want %d×%d", e.d.Name, o.Name, a.Rows, a.Cols, rows, cols)
@@ -141,7 +154,7 @@ func (e *evaluator[T]) mark(outputs []def.Output) {
 // needsRows reports whether a needed node depends on whole rows.
 func (e *evaluator[T]) needsRows() bool {
 	return slices.ContainsFunc(e.d.Math().Nodes, func(n *def.Node) bool {
-		return e.isNeeded[n.ID] && (n.Op.IsRowReduction() || n.Op == def.OpTotalSum)
+		return e.isNeeded[n.ID] && (n.Op.ReadsRow() || n.Op == def.OpTotalSum)
 	})
 }
 
@@ -175,16 +188,19 @@ func upTo(n int) []int {
 func (e *evaluator[T]) begin(columns []int) {
 	e.columns = columns
 	e.values = make([]vector[T], len(e.d.Math().Nodes))
-	e.sums = map[*def.Node]adder[T]{}
+	e.sums, e.intSums = map[*def.Node]adder[T]{}, map[*def.Node][]set{}
 	e.perRow, e.late = e.perRow[:0], e.late[:0]
 	var once []*def.Node
 	for _, n := range e.d.Math().Nodes {
-		if !e.isNeeded[n.ID] {
+		if !e.isNeeded[n.ID] || n.IsTable() {
 			continue
 		}
 		length := 1
 		if n.Extent&def.PerColumn != 0 {
 			length = len(columns)
+		}
+		if n.Extent == def.PerSlot {
+			length = e.slots
 		}
 		switch {
 		case n.Late:
@@ -207,10 +223,12 @@ func (e *evaluator[T]) begin(columns []int) {
 		case def.Bool:
 			v.claim = make([]ball.Truth, length)
 		}
-		switch n.Op {
-		case def.OpColSum:
+		switch {
+		case n.Type == def.Int && isLateSum(n):
+			e.intSums[n] = make([]set, length)
+		case n.Op == def.OpColSum:
 			e.sums[n] = e.rounding.adder(len(columns), 1, e.shape(e.rows, num.ColLanes(e.cols)))
-		case def.OpTotalSum:
+		case n.Op == def.OpTotalSum:
 			e.sums[n] = e.rounding.adder(1, len(columns), e.shape(e.rows*e.cols, flat))
 		}
 	}
@@ -234,7 +252,7 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 	x := func(k int) []T { return e.values[n.Args[k].ID].x }
 	i := func(k int) []set { return e.values[n.Args[k].ID].i }
 	switch n.Op {
-	case def.OpInput:
+	case def.OpInput, def.OpLookup:
 		e.read(n, out)
 	case def.OpParam:
 		if n.Type == def.Int {
@@ -258,12 +276,17 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		for j, c := range e.columns {
 			out.x[j] = e.zero.FromFloat64(float64(float32(c)))
 		}
-	case def.OpRandom:
-		word := func(k int) uint32 { return e.word(i(k)[0]) }
-		seed := uint64(word(0)) | uint64(word(1))<<32
-		for j, c := range e.columns {
-			out.i[j] = only(int32(num.RandomWord(seed, word(2), word(3), uint64(e.row)*uint64(e.cols)+uint64(c))))
+	case def.OpStored:
+		for j, c := range e.columnsOf(n) {
+			out.i[j] = only(int32(e.operands[n.Operand].Bits(e.rowOf(n), c)))
 		}
+	case def.OpRandom, def.OpRandomRow, def.OpElement, def.OpElementHigh:
+		e.words(n, out.i)
+
+	case def.OpIToF:
+		e.toFloats(out.x, i(0))
+	case def.OpIAdd, def.OpISub, def.OpIMul, def.OpUMulHigh, def.OpIAnd, def.OpIOr, def.OpIXor, def.OpShl, def.OpShr, def.OpShrU:
+		combineInts(out.i, n, i(0), i(1))
 
 	case def.OpAdd:
 		add(out.x, x(0), x(1))
@@ -299,6 +322,10 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		zip(out.x, x(0), x(1), scale)
 		e.rounding.scale(out.x)
 	case def.OpRound:
+		if e.isStored(n) {
+			e.keep(out.x, n)
+			break
+		}
 		copy(out.x, x(0))
 		e.rounding.store(out.x, e.storage(n.Storage))
 	case def.OpSRound:
@@ -326,8 +353,16 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		e.choose(out, e.values[n.Args[0].ID].claim, e.values[n.Args[1].ID], e.values[n.Args[2].ID], n)
 
 	case def.OpRowSum:
+		if n.Type == def.Int {
+			out.i[0] = reduce(i(0), addSets)
+			break
+		}
 		out.x[0] = e.rounding.sum(x(0), e.shape(e.cols, num.RowLanes(e.cols)))
 	case def.OpColSum, def.OpTotalSum:
+		if n.Type == def.Int {
+			copy(out.i, e.intSums[n])
+			break
+		}
 		e.sums[n].total(out.x)
 	case def.OpRowMax:
 		out.x[0] = reduce(x(0), T.Max)
@@ -335,6 +370,16 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		out.x[0] = reduce(x(0), T.Min)
 	case def.OpRowArgMax, def.OpRowArgMin:
 		out.i[0] = e.best(n)
+	case def.OpRank:
+		copy(out.i, e.ranks(n))
+	case def.OpPacked:
+		e.pack(n)
+	case def.OpUnpacked:
+		e.unpack(n)
+	case def.OpRowKth:
+		out.i[0] = e.kth(n)
+	case def.OpRowNucleus:
+		out.i[0] = e.nucleus(n)
 	case def.OpAt:
 		out.x[0] = e.element(x(0), i(1)[0])
 	default:
@@ -348,14 +393,27 @@ func (e *evaluator[T]) fail(format string, args ...any) {
 	}
 }
 
-func (e *evaluator[T]) read(n *def.Node, out vector[T]) {
-	a, row := e.operands[n.Operand], 0
-	if isPerRow(n) {
-		row = e.row
+// place returns the operand and the row that an input or a lookup reads, or a row below 0
+// where an index names none: then it is +0.
+func (e *evaluator[T]) place(n *def.Node) (operand, row int) {
+	if n.Op != def.OpLookup {
+		return n.Operand, e.rowOf(n)
 	}
-	columns := e.columns
-	if n.Extent&def.PerColumn == 0 {
-		columns = []int{0}
+	operand, row = n.Args[0].Operand, int(e.operands[n.Args[1].Operand].Int(e.row, 0))
+	if row >= e.operands[operand].Rows {
+		row = -1
+	}
+	return operand, row
+}
+
+func (e *evaluator[T]) read(n *def.Node, out vector[T]) {
+	operand, row := e.place(n)
+	a, columns := e.operands[operand], e.columnsOf(n)
+	if row < 0 {
+		for j := range out.x {
+			out.x[j] = e.zero.FromFloat64(0)
+		}
+		return
 	}
 	if n.Type == def.Int {
 		for j, c := range columns {
@@ -379,6 +437,25 @@ func (e *evaluator[T]) read(n *def.Node, out vector[T]) {
 	}
 }
 
+// rowOf returns the row of a leaf's operand that is current, or the only one.
+func (e *evaluator[T]) rowOf(n *def.Node) int {
+	if isPerRow(n) {
+		return e.row
+	}
+	return 0
+}
+
+// columnsOf returns the columns of a leaf's operand that are evaluated, or the only one.
+func (e *evaluator[T]) columnsOf(n *def.Node) []int {
+	switch {
+	case n.Extent == def.PerSlot:
+		return upTo(e.slots)
+	case n.Extent&def.PerColumn == 0:
+		return []int{0}
+	}
+	return e.columns
+}
+
 // constant returns the real number, or in mode Rounded the binary32 that is executed.
 // def.Real.Big is off by at most one unit in the last of its bits.
 func (e *evaluator[T]) constant(r *def.Real) T {
@@ -396,14 +473,6 @@ func (e *evaluator[T]) size32(n int) T {
 		return e.zero.FromFloat64(float64(float32(n)))
 	}
 	return e.zero.FromFloat64(float64(n))
-}
-
-// storage returns the format that a rounding node names.
-func (e *evaluator[T]) storage(s def.Storage) num.DType {
-	if s.Of != "" {
-		return e.operands[e.d.Operand(s.Of)].DType
-	}
-	return s.Fixed
 }
 
 // restrict makes results unknown in mode Rounded if their arguments may be outside the
@@ -436,7 +505,7 @@ func (e *evaluator[T]) multiply(out []T, n *def.Node) {
 
 // call1 evaluates a function by its mathematics. Its error, that of the definition or
 // Options.FunctionULP if larger, is in units in the last place of the true value: at most
-// 2·unit of it, or 2^-149 for subnormals. It holds for arguments in the domain. The result
+// 2·unit of it, or 2^-149 for subnormals, and the definition's absolute error. It holds for arguments in the domain. The result
 // may cross zero.
 func (e *evaluator[T]) call1(out, x []T, f *def.Function) {
 	mathematics := functionOf[T](f.Math)
@@ -449,7 +518,7 @@ func (e *evaluator[T]) call1(out, x []T, f *def.Function) {
 		return
 	}
 	ulps := max(f.ULPs, e.FunctionULP)
-	e.rounding.function(out, 2*ulps*unit, 2*ulps*tiny)
+	e.rounding.function(out, 2*ulps*unit, 2*ulps*tiny+f.Absolute)
 	e.restrict(out, out, def.Domain{Low: -math.MaxFloat32, High: math.MaxFloat32})
 	e.restrict(out, x, f.Domain)
 }
@@ -484,6 +553,8 @@ func functionOf[T ball.Number[T]](m def.Math) func(T) T {
 		return T.Cos
 	case def.MathErf:
 		return T.Erf
+	case def.MathErfcx:
+		return T.Erfcx
 	}
 	return nil
 }
@@ -505,6 +576,16 @@ func (e *evaluator[T]) choose(out vector[T], cond []ball.Truth, a, b vector[T], 
 			out.i[j] = at(a.i, j)
 		default:
 			out.i[j] = at(b.i, j)
+		}
+	}
+	for j := range out.claim {
+		switch yes, no := at(a.claim, j), at(b.claim, j); {
+		case at(cond, j) == ball.Yes || yes == no:
+			out.claim[j] = yes
+		case at(cond, j) == ball.No:
+			out.claim[j] = no
+		default:
+			out.claim[j] = ball.Maybe
 		}
 	}
 }

@@ -176,6 +176,7 @@ func (x settled) Sin() settled     { return x.where(0, 0) }
 func (x settled) Cos() settled     { return x.where(0, 1) }
 func (x settled) Tanh() settled    { return x.where(0, 0) }
 func (x settled) Erf() settled     { return x.where(0, 0) }
+func (x settled) Erfcx() settled   { return x.where(0, 1) }
 func (x settled) Sigmoid() settled { return settled{} }
 
 // where returns the value of a function that is settled at one argument.

@@ -42,6 +42,10 @@ import (
 //   - A rounding of the definition to a storage format, and one that is declared for a value that
 //     the definition names, adds the error of that rounding: 2^-11 of the value for f16, 2^-8 for
 //     bf16, twice that for a stochastic one, and half of the format's smallest number, twice.
+//   - A rounding to the format of an output that holds the result is no such error: it is part of
+//     the function, which jumps there (stored.go). What follows takes the stored value like an
+//     input, with k units of its own. Of a sum, difference or product of two inputs, the value that
+//     is stored is certain.
 //   - An output that is rounded stochastically when it is stored is rounded by the definition's own
 //     random word, which makes it a monotonic function of the value before: the ends of the set are
 //     y-B and y+B, rounded to binary32 and then by that word.
@@ -136,6 +140,7 @@ type stableOutput struct {
 	slopes [sumKinds][]float64 // Σ |dy/ds|·Σ|terms of s|; nil without such sums
 	words  []uint32            // by which a value is rounded when it is stored; nil if it is rounded to nearest
 	joint  []jointSum          // of an output with many elements in a row, by the sums over the row
+	terms  []float64           // of an output of column sums that are not too large, row after row
 }
 
 // EncloseStable returns the results that the promise stable admits for d on its operands, in
@@ -151,7 +156,7 @@ func EncloseStable(d *def.Definition, operands []num.Array, o StableOptions) (*S
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
 	if d.IsExact() {
-		return nil, fmt.Errorf("%s: results in %s are exact, and admit one value each: promise bits", d.Name, d.Ring())
+		return nil, fmt.Errorf("%s: results are exact, and admit one value each: promise bits", d.Name)
 	}
 	s := &Stable{o: o, call: k}
 	return s, k.form.encloseStable(s)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"tokitai/def"
-	"tokitai/num"
 	"tokitai/num/ball"
 	"tokitai/promise"
 )
@@ -74,7 +73,7 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 	z := make([]disturbance, len(nodes))
 	isNamed := map[string]bool{}
 	for _, n := range nodes {
-		if n.Type != def.Float {
+		if n.Type != def.Float || n.IsTable() {
 			continue
 		}
 		at := &z[n.ID]
@@ -88,12 +87,17 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 			return at.relative / unit
 		}
 		switch n.Op {
-		case def.OpInput:
+		case def.OpInput, def.OpLookup, def.OpUnpacked:
+			if n.Extent == def.PerSlot {
+				break // it has its error where it is unpacked
+			}
 			at.relative, at.isFlushed = stableFactor*unit, s.o.Declares.FlushesSubnormals
 		case def.OpParam:
 			if s.o.Declares.RawParams {
 				at.relative = stableFactor * unit
 			}
+		case def.OpIToF:
+			at.relative = stableFactor * unit
 		case def.OpAdd, def.OpSub:
 			at.relative = step
 		case def.OpMul, def.OpFMA:
@@ -114,12 +118,16 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 				return nil, fmt.Errorf("%s: no mathematics for function %s", s.call.d.Name, n.Func.Name)
 			}
 			ulps := function(name, max(n.Func.ULPs, s.o.FunctionULP))
-			at.absolute += max(ulps*lost, lostReciprocal)
+			at.absolute += max(ulps*lost, lostReciprocal) + n.Func.Absolute
 		case def.OpRound, def.OpSRound:
 			if s.isStoredByWord(n) {
 				break // Between rounds it
 			}
-			u, eta, limit := storageError(s.storage(n.Storage))
+			if s.call.isStored(n) { // like an input to what follows
+				at.relative, at.isFlushed = stableFactor*unit, s.o.Declares.FlushesSubnormals
+				break
+			}
+			u, eta, limit := storageError(s.call.storage(n.Storage))
 			at.limit = limit
 			if n.Op == def.OpSRound {
 				u, eta = 2*u, 2*eta
@@ -144,26 +152,30 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 // isStoredByWord reports whether a node rounds stochastically by words that are certain, and its
 // only use is to be stored in the format that it rounds to.
 func (s *Stable) isStoredByWord(n *def.Node) bool {
-	if n.Op != def.OpSRound || n.Args[1].Op != def.OpRandom {
+	if n.Op != def.OpSRound {
+		return false
+	}
+	switch word := n.Args[1]; word.Op {
+	case def.OpRandom:
+	case def.OpRandomRow:
+		if slices.ContainsFunc(word.Args, func(a *def.Node) bool { return len(a.Args) > 0 }) {
+			return false
+		}
+	default:
 		return false
 	}
 	isStored := false
 	for _, o := range s.call.d.Math().Outputs {
 		if o.Value == n {
-			isStored = s.call.operands[o.Operand].DType == s.storage(n.Storage)
+			isStored = s.call.operands[o.Operand].DType == s.call.storage(n.Storage)
 		}
 	}
 	return isStored && !slices.ContainsFunc(s.call.d.Math().Nodes, func(user *def.Node) bool { return slices.Contains(user.Args, n) })
 }
 
-// storage returns the format that a rounding node names.
-func (s *Stable) storage(of def.Storage) num.DType {
-	return (&evaluator[ball.Ball]{call: s.call}).storage(of)
-}
-
 var functionNames = map[def.Math]string{
 	def.MathExp: "exp", def.MathExp2: "exp2", def.MathExpm1: "expm1", def.MathLog: "log", def.MathLog2: "log2", def.MathLog1p: "log1p",
-	def.MathTanh: "tanh", def.MathSigmoid: "sigmoid", def.MathErf: "erf", def.MathSin: "sin", def.MathCos: "cos",
+	def.MathTanh: "tanh", def.MathSigmoid: "sigmoid", def.MathErf: "erf", def.MathErfcx: "erfcx", def.MathSin: "sin", def.MathCos: "cos",
 	def.MathSqrt: "sqrt", def.MathRsqrt: "rsqrt", def.MathRecip: "recip",
 }
 
@@ -261,40 +273,62 @@ func (s *Stable) newPerturbation() (*perturbation, error) {
 // isExact reports whether a node is computed from inputs without rounding.
 func (s *Stable) isExact(n *def.Node, before []bool) bool {
 	switch n.Op {
-	case def.OpInput, def.OpConst, def.OpInt, def.OpColumns, def.OpRows, def.OpCol, def.OpColFloat, def.OpRandom:
+	case def.OpInput, def.OpConst, def.OpInt, def.OpColumns, def.OpRows, def.OpCol, def.OpColFloat,
+		def.OpStored, def.OpRandom, def.OpRandomRow, def.OpElement, def.OpElementHigh:
 	case def.OpParam:
 		return !s.o.Declares.RawParams
+	case def.OpRowSum, def.OpColSum, def.OpTotalSum:
+		if n.Type != def.Int {
+			return false
+		}
 	case def.OpNeg, def.OpAbs, def.OpMin, def.OpMax, def.OpRint, def.OpLess, def.OpLessEqual, def.OpEqual, def.OpNotEqual,
-		def.OpInside, def.OpSelect, def.OpRowMax, def.OpRowMin, def.OpRowArgMax, def.OpRowArgMin, def.OpAt:
+		def.OpIAdd, def.OpISub, def.OpIMul, def.OpUMulHigh, def.OpIAnd, def.OpIOr, def.OpIXor, def.OpShl, def.OpShr, def.OpShrU,
+		def.OpInside, def.OpSelect, def.OpRowMax, def.OpRowMin, def.OpRowArgMax, def.OpRowArgMin, def.OpRank, def.OpRowKth, def.OpRowNucleus, def.OpAt, def.OpLookup:
 	default:
 		return false
 	}
-	for _, a := range n.Args {
-		if !before[a.ID] {
-			return false
+	return !slices.ContainsFunc(n.Args, func(a *def.Node) bool { return !before[a.ID] })
+}
+
+// toFloats computes the values of a conversion. An integer that binary32 has is exact; others have
+// the error of an input.
+func (p *perturbation) toFloats(n *def.Node) {
+	out := p.box.values[n.ID].x
+	p.box.evaluate(n)
+	for j, x := range out {
+		if s := at(p.box.values[n.Args[0].ID].i, j); !fitsBinary32(s) {
+			out[j] = x.Widen(p.noise[n.ID].relative, 0)
 		}
 	}
-	return true
 }
 
 // evaluate computes the values that the box has for a node.
 func (p *perturbation) evaluate(n *def.Node) {
 	switch {
-	case n.Op == def.OpInput:
-		if n.Type == def.Float && p.noise[n.ID].isPlain() {
+	case n.Op == def.OpInput || n.Op == def.OpLookup:
+		if n.Type == def.Float && n.Extent != def.PerSlot && p.noise[n.ID].isPlain() {
 			p.widen(n, p.centre.values[n.ID].x, math.Inf(1))
 			return
 		}
 		copy(p.box.values[n.ID].x, p.centre.values[n.ID].x)
 		copy(p.box.values[n.ID].i, p.centre.values[n.ID].i)
+	case p.call.isStored(n):
+		p.keep(n)
 	case p.isStep(n):
 		p.step(n)
 		p.useExtreme(n)
+		return
+	case n.Op == def.OpIToF:
+		p.toFloats(n)
 		return
 	case n.Op == def.OpCall && n.Func.Math == def.MathExp:
 		p.exponentiate(n)
 	case n.Op == def.OpRowMax || n.Op == def.OpRowMin:
 		p.findExtreme(n)
+	case n.Op.IsOrdering() && !p.isExact[n.Args[0].ID]: // the last step rounds too, before elements are compared
+		p.box.slack = stableFactor * unit
+		p.box.evaluate(n)
+		p.box.slack = 0
 	default:
 		p.box.evaluate(n)
 	}
@@ -391,7 +425,7 @@ func (p *perturbation) disturb(n *def.Node) {
 	z := &p.noise[n.ID]
 	limit := z.limit
 	switch n.Op {
-	case def.OpInput, def.OpConst, def.OpParam, def.OpColFloat, def.OpNeg, def.OpAbs, def.OpMin, def.OpMax, def.OpSelect, def.OpRowMax, def.OpRowMin, def.OpAt:
+	case def.OpInput, def.OpLookup, def.OpConst, def.OpParam, def.OpColFloat, def.OpNeg, def.OpAbs, def.OpMin, def.OpMax, def.OpSelect, def.OpRowMax, def.OpRowMin, def.OpAt, def.OpPacked, def.OpUnpacked:
 		limit = math.Inf(1) // none is larger than all that it is made of
 	}
 	switch {

@@ -24,7 +24,7 @@ type lateSum struct {
 func (p *perturbation) newLateSums() []*lateSum {
 	var late []*lateSum
 	for _, n := range p.call.d.Math().Nodes {
-		if !p.box.isNeeded[n.ID] || n.Op != def.OpColSum && n.Op != def.OpTotalSum {
+		if !p.box.isNeeded[n.ID] || !isLateSum(n) || n.Type != def.Float {
 			continue
 		}
 		z := &lateSum{node: n, shared: make([][]ball.Ball, len(p.varies))}

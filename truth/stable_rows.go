@@ -1,6 +1,7 @@
 package truth
 
 import (
+	"math"
 	"slices"
 
 	"tokitai/def"
@@ -34,7 +35,7 @@ func (s *Stable) encloseRows() error {
 		s.outputs[o.Operand] = z
 		if isPerRow(o.Value) {
 			z := p.newResult(o)
-			z.isCopy = slices.ContainsFunc(results, func(before *result) bool { return before.of.Value == o.Value })
+			z.isCopy = z.isCopy || slices.ContainsFunc(results, func(before *result) bool { return before.of.Value == o.Value })
 			results = append(results, z)
 		}
 	}
@@ -51,9 +52,7 @@ func (s *Stable) encloseRows() error {
 		}
 		for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
 			e.each(e.perRow)
-			for n, sum := range e.sums {
-				sum.add(e.values[n.Args[0].ID].x)
-			}
+			e.addSums()
 		}
 		for _, n := range p.ofRow {
 			p.findSlopes(n)
@@ -65,6 +64,7 @@ func (s *Stable) encloseRows() error {
 		for _, z := range late {
 			p.addTermSizes(z.node)
 			z.add(p)
+			s.keepTerms(p, z.node)
 		}
 	}
 	for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
@@ -89,8 +89,8 @@ func (p *perturbation) plan() {
 	for _, n := range nodes {
 		p.isExact[n.ID] = p.Stable.isExact(n, p.isExact)
 		p.varies[n.ID] = p.isVarying(n)
-		if !p.box.isNeeded[n.ID] || !p.varies[n.ID] || n.Type != def.Float {
-			continue
+		if !p.box.isNeeded[n.ID] || !p.varies[n.ID] || n.Type != def.Float || n.Op == def.OpPacked {
+			continue // errors of packed values are those of the elements
 		}
 		length := 1
 		if isWide(n) {
@@ -142,7 +142,7 @@ func (p *perturbation) isVarying(n *def.Node) bool {
 // hasError reports whether a node has an error of its own, or may be cut.
 func (p *perturbation) hasError(n *def.Node) bool {
 	switch n.Op {
-	case def.OpSelect, def.OpRint, def.OpScale, def.OpAt:
+	case def.OpSelect, def.OpRint, def.OpScale, def.OpAt, def.OpIToF:
 		return true
 	case def.OpRowSum:
 		return isSplit(n)
@@ -155,10 +155,13 @@ func (p *perturbation) newSlopes(n *def.Node, length int) []slope {
 	if n.Op.IsRowReduction() || n.Op == def.OpColSum || n.Op == def.OpTotalSum {
 		return nil
 	}
+	if n.Op == def.OpLookup { // the error of an element that is read is its own
+		return []slope{}
+	}
 	z := make([]slope, len(n.Args))
 	for k, a := range n.Args {
 		switch {
-		case !p.varies[a.ID] || a.Type != def.Float:
+		case !p.varies[a.ID] || a.Type != def.Float || p.call.isStored(n):
 		case n.Op == def.OpNeg || n.Op == def.OpSub && k == 1:
 			z[k].sign = -1
 		case n.Op == def.OpAdd, n.Op == def.OpSub, n.Op == def.OpRound, n.Op == def.OpSRound, n.Op == def.OpFMA && k == 2:
@@ -201,12 +204,25 @@ type result struct {
 	single adjoints // of a narrow one
 	width  int
 	isCopy bool // the values are those of an output before
+
+	// Of a packed output: the errors of a row's elements, which find puts into slots.
+	elements *stableOutput
+	packed   def.Output
 }
 
 func (p *perturbation) newResult(o def.Output) *result {
 	z := &result{of: o, width: p.call.operands[o.Operand].Cols}
-	if isWide(o.Value) {
-		z.column = p.newColumn(o.Value, false)
+	if o.Value.Op == def.OpPacked {
+		z.packed, z.of.Value, z.width = o, o.Value.Args[1], p.box.cols
+		n := z.width
+		z.elements = &stableOutput{exact: make([]ball.Ball, n), box: make([]ball.Ball, n), fixed: make([]float64, n)}
+		if p.outputs[o.Operand].slopes[rowSums] != nil {
+			z.elements.slopes[rowSums] = make([]float64, n)
+		}
+		z.isCopy = true
+	}
+	if isWide(z.of.Value) {
+		z.column = p.newColumn(z.of.Value, false)
 	} else {
 		z.single = p.newAdjoints(1)
 	}
@@ -226,6 +242,12 @@ func (z *result) place(p *perturbation) {
 func (z *result) find(p *perturbation) {
 	n, out := z.of.Value, p.outputs[z.of.Operand]
 	first := p.box.row * z.width
+	if z.elements != nil {
+		out, first = z.elements, 0
+		clear(out.fixed)
+		clear(out.slopes[rowSums])
+		defer z.pack(p)
+	}
 	if z.isCopy {
 		copy(out.exact[first:], p.centre.values[n.ID].x)
 		copy(out.box[first:], p.box.values[n.ID].x)
@@ -247,7 +269,9 @@ func (z *result) find(p *perturbation) {
 		z.column.differentiate(p)
 		p.eliminate(&z.column.narrow, p.narrow)
 		p.addErrors(z.column, &z.column.narrow, fixed, slopes, nil)
-		z.keepJoint(p)
+		if z.elements == nil {
+			z.keepJoint(p)
+		}
 	} else {
 		p.start(&z.single, n)
 		p.eliminate(&z.single, p.narrow)
@@ -255,6 +279,32 @@ func (z *result) find(p *perturbation) {
 	}
 	for i, e := range fixed {
 		fixed[i] = e * (1 + float64(len(p.noisy)+8)*0x1p-50)
+	}
+}
+
+// pack gives the slots of the current row the errors of their elements. Where it is open which element
+// a slot has, the enclosure of the perturbed values is all that is known.
+func (z *result) pack(p *perturbation) {
+	n, out := z.packed.Value, p.outputs[z.packed.Operand]
+	slots := len(p.box.values[n.ID].x)
+	first := p.box.row * slots
+	copy(out.exact[first:first+slots], p.centre.values[n.ID].x)
+	copy(out.box[first:first+slots], p.box.values[n.ID].x)
+	slot, isOpen := first, false
+	for c, keep := range p.box.values[n.Args[0].ID].claim {
+		if isOpen = isOpen || keep == ball.Maybe; isOpen || slot == first+slots {
+			break
+		}
+		if keep == ball.Yes {
+			out.fixed[slot] = z.elements.fixed[c]
+			if out.slopes[rowSums] != nil {
+				out.slopes[rowSums][slot] = z.elements.slopes[rowSums][c]
+			}
+			slot++
+		}
+	}
+	for ; isOpen && slot < first+slots; slot++ {
+		out.fixed[slot] = math.Inf(1)
 	}
 }
 

@@ -27,6 +27,12 @@ var (
 // from its exact value counts as its own error.
 func (p *perturbation) findSlopes(n *def.Node) {
 	z := p.slopes[n.ID]
+	if p.call.isStored(n) {
+		for j := range p.errors[n.ID] {
+			p.cut(n, j)
+		}
+		return
+	}
 	switch n.Op {
 	case def.OpAdd, def.OpSub, def.OpNeg, def.OpRound, def.OpSRound:
 		return // signs, which are set once
@@ -106,6 +112,13 @@ func (p *perturbation) findSlopes(n *def.Node) {
 			assign(z[1].by, j, first)
 			assign(z[2].by, j, second)
 		}
+	case def.OpUnpacked:
+		isOpen := false // which slots the elements have
+		for j := range box {
+			if isOpen = isOpen || at(p.box.values[n.Args[0].ID].claim, j) == ball.Maybe; isOpen {
+				p.cut(n, j)
+			}
+		}
 	case def.OpScale:
 		by := arg(1)
 		for j := range box {
@@ -117,7 +130,7 @@ func (p *perturbation) findSlopes(n *def.Node) {
 				p.cut(n, j)
 			}
 		}
-	case def.OpRint:
+	case def.OpRint, def.OpIToF:
 		for j := range box {
 			p.cut(n, j)
 		}
@@ -215,6 +228,9 @@ func (p *perturbation) functionSlopes(out []ball.Ball, m def.Math, arg, box, cen
 	case def.MathErf:
 		slope := ball.Ball{}.Pi().Rsqrt().Scale2(1)
 		apply(out, arg, func(x ball.Ball) ball.Ball { return slope.Mul(x.Sqr().Neg().Exp()) })
+	case def.MathErfcx:
+		slope := ball.Ball{}.Pi().Rsqrt().Scale2(1)
+		zip(out, arg, box, func(x, y ball.Ball) ball.Ball { return x.Mul(y).Scale2(1).Sub(slope) })
 	default:
 		for j := range out {
 			out[j] = p.box.unknown()

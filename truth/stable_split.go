@@ -11,7 +11,7 @@ import (
 // between columns, and the sum with at least k additions, for the subtraction.
 
 func isSum(n *def.Node) bool {
-	return n.Op == def.OpRowSum || n.Op == def.OpColSum || n.Op == def.OpTotalSum
+	return n.Type == def.Float && (n.Op == def.OpRowSum || n.Op == def.OpColSum || n.Op == def.OpTotalSum)
 }
 
 func isSplit(n *def.Node) bool {

@@ -6,6 +6,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/num/ball"
+	"tokitai/truth/internal/tune"
 )
 
 // spread holds the derivatives of all reductions of a row by one wide value that has an error,
@@ -265,7 +266,7 @@ func (z *spread) total(i, c int, own ball.Ball, isLeftOut bool) float64 {
 	switch {
 	case count == 2 && len(z.sums) == 2 && !z.isMinor:
 		sum = z.pairs.sum(z.sums[0].a, z.sums[1].a)
-	case count >= 2 && len(z.errors) < leastTree:
+	case count >= 2 && len(z.errors) < tune.LeastTree:
 		sum = z.direct()
 	case count >= 2:
 		if !z.tree.isBuilt {

@@ -20,6 +20,10 @@ type stableSums struct {
 	most  int          // of the terms
 
 	isFlushed bool // subnormal numbers may become zeros
+
+	// Made when termsAt is first asked.
+	termsOf func(row, col int) products
+	terms64 []float64
 }
 
 // A subnormal number that becomes a zero loses less than this.

@@ -27,10 +27,6 @@ type tree struct {
 // halves.
 type branch struct{ first, end, next int }
 
-// leastTree is the number of columns from which a tree is used. For fewer, going through all of
-// them is as fast. Tests make it small.
-var leastTree = 256
-
 // mostInLeaf is the number of columns up to which a branch is not divided.
 const mostInLeaf = 8
 

@@ -8,14 +8,6 @@ import (
 	"tokitai/num/ball"
 )
 
-// SetLeastTree sets the number of columns from which trees are used, and returns a function that
-// restores it.
-func SetLeastTree(n int) (restore func()) {
-	old := leastTree
-	leastTree = n
-	return func() { leastTree = old }
-}
-
 // TestTree compares the sums of trees with sums over all columns.
 func TestTree(t *testing.T) {
 	g := gen.New("tree")

@@ -122,8 +122,8 @@ func (s sums) findGrid(g *Grid, _ GridOptions) error {
 	var left []int
 	columns := map[*float64][]int{}
 	unitsOf := func(p products) (a, b []int) {
-		if s.areUnweighted() { // they share memory, and are multiplied by 1
-			return units(p.a), make([]int, len(p.a))
+		if _, isProduct := s.terms.(productTerms); !isProduct { // elements share memory
+			return units(p.a), units(p.b)
 		}
 		if row != &p.a[0] {
 			row, left = &p.a[0], units(p.a)

@@ -24,13 +24,17 @@
 // slopes of single nodes, stable_reverse.go derivatives of a row, stable_spread.go and
 // stable_pairs.go the sums of their magnitudes, stable_rows.go and stable_late.go the outputs.
 //
+// A rounding that a definition names counts as an error, unless an output holds the rounded value:
+// then it is part of the mathematics in every mode (stored.go).
+//
 // Inputs are the stored values, exactly. NaN, infinities and everything computed from
 // them are unknown (ball.Ball.Known). In mode Rounded so is a result whose computation
 // may overflow, leave the domain of a function, or take the root of a negative number.
 // Zeros have no sign here.
 //
 // An int32 that depends on comparisons of real numbers, such as the column of a row's
-// maximum, is a set of values if these are too close to decide (integer.go).
+// maximum, is a set of values if these are too close to decide (integer.go). Every other int32 is
+// exact, and so are sums of int32, which wrap.
 //
 // The package shares no code with what executes definitions. Start with Enclose.
 // rounding.go has the model of a rounding, rowwise.go the evaluator, sum.go its sums,
@@ -192,13 +196,14 @@ func (r *Result) Admits(operand, row, col int, bits uint32) bool {
 // count once.
 func (r *Result) Count(operand, row, col int) int64 {
 	if r.sets[operand] != nil {
-		return int64(len(r.Ints(operand, row, col)))
+		return r.sets[operand][row*r.call.operands[operand].Cols+col].count()
 	}
 	lo, hi := r.Between(operand, row, col)
 	return num.Distance(r.call.operands[operand].DType, lo, hi) + 1
 }
 
-// Ints returns the possible values of an element of an int32 output, ascending.
+// Ints returns the possible values of an element of an int32 output, ascending; the ends if any
+// int32 is possible.
 func (r *Result) Ints(operand, row, col int) []int32 {
 	return r.sets[operand][row*r.call.operands[operand].Cols+col].values()
 }

@@ -123,11 +123,14 @@ func expectAllAccepted(t *testing.T, x *verify.Target, what string) *evidence.Re
 	return r
 }
 
-// TestAnswerIsAdmissible checks, for every definition, that the reference is accepted as a kernel
-// that promises no bits.
+// TestAnswerIsAdmissible checks, for definitions whose results are not exact, that the reference is
+// accepted as a kernel that promises no bits.
 func TestAnswerIsAdmissible(t *testing.T) {
 	t.Parallel()
 	for _, x := range someOf(cpuTargets()) {
+		if d := x.Definition; d.IsExact() || hasOneOrder(d) || d.Stream() != nil && x.DType != num.F32 {
+			continue // the short powers of 16 bits leave the logarithm of a stream undecided: rejected it is not
+		}
 		free := *x.Lowering
 		free.Promise.Name = promise.Stable
 		r := expectAllAccepted(t, brief(&verify.Target{Operation: x.Operation, Definition: x.Definition, DType: x.DType, Lowering: &free}), "the definition's own")
@@ -242,7 +245,7 @@ func TestAlikeErrors(t *testing.T) {
 	t.Parallel()
 	free := *engine.Lowerings(cpu.Backend, gelu.ForwardDefinition)[0]
 	free.Promise.Name = promise.Stable
-	for _, dtype := range []num.DType{num.F16, num.BF16} {
+	for _, dtype := range testlevel.Pick([]num.DType{num.F16}, []num.DType{num.F16, num.BF16}) {
 		for _, data := range gelu.Operations[0].Data {
 			name := strings.ReplaceAll(data.Name, " ", "-") + "/R=64,C=1024"
 			r := expectAccepted(t, target(gelu.ForwardDefinition, dtype, &free), name)
@@ -260,9 +263,9 @@ func TestAlikeErrors(t *testing.T) {
 func TestReplayIsNoStricter(t *testing.T) {
 	t.Parallel()
 	x := brief(target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16)))))
-	for _, c := range verify.CasesOf(x, verify.Smoke) {
+	for i, c := range verify.CasesOf(x, verify.Smoke) {
 		name := verify.CaseName(x, c)
-		if strings.Contains(name, "concurrent:") || strings.Contains(name, "workers:") {
+		if !isTried(i, 3) || strings.Contains(name, "concurrent:") || strings.Contains(name, "workers:") {
 			continue
 		}
 		if r := run(t, x, verify.Options{Case: name, Seed: 1}).Report; r.Verdict != evidence.Accepted {

@@ -69,6 +69,10 @@ func (t *Target) makeChecks() []*check {
 		for _, letter := range cases.BatchAxes(d) {
 			add(evidence.Relations, "batch-"+letter, batched(letter))
 		}
+		if d.HasSequences() && d.HasKeyOffsets() {
+			add(evidence.Relations, "sequences", inSequences)
+			list[len(list)-1].Sizes = sequenceSizes(d)
+		}
 		if d.Product() != nil {
 			if t.Lowering.Promise.Order.Kind != def.Pairwise && t.Lowering.Promise.AccumFor == nil && t.Lowering.Promise.Accum.P == 0 && d.Groups().Of != d.SummedOver() {
 				add(evidence.Relations, "pad-"+d.SummedOver(), padded)

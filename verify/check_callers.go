@@ -64,7 +64,7 @@ func (p *parts) add(n int64, f *finding, err error) bool {
 func shareable(d *def.Definition, a, b int) (sizes func(length int) []cases.Size, ok bool) {
 	p, q := &d.Operands[a], &d.Operands[b]
 	if !p.IsIn || p.IsOut || !q.IsIn || q.IsOut || p.IsInt() != q.IsInt() || p.Extent != q.Extent || len(p.Dims) != len(q.Dims) || len(p.Dims) == 0 ||
-		p.Name == d.Groups().Offsets || q.Name == d.Groups().Offsets {
+		p.IsOffsets || q.IsOffsets || p.IsLengths || q.IsLengths || p.Lengths != "" || q.Lengths != "" {
 		return nil, false
 	}
 	if !slices.ContainsFunc(d.Formats(), func(f []num.DType) bool { return f[a] == f[b] }) {
@@ -174,7 +174,7 @@ func changedLate(x *trialRun) (int64, *finding, error) {
 	drawn := gen.Seeded(x.l.around.key)
 	for i := range d.Operands {
 		o, a := &d.Operands[i], x.l.array(i)
-		if !o.IsIn || o.IsOffsets {
+		if !o.IsIn || o.IsOffsets || o.IsLengths { // a length says what else is read
 			continue
 		}
 		n := a.Rows * a.Cols

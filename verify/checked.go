@@ -334,7 +334,7 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 	if m := o.l.mapOf(result.First, result.Name); m != nil {
 		r.Failure.Maps = []evidence.Map{*m}
 	}
-	if r.Failure.Replay = o.report.Replay; r.Failure.Replay == "" {
+	if r.Failure.Replay = o.report.Replay; r.Failure.Replay == "" && !o.report.IsGiven {
 		r.Failure.Note = "the caller can make the call again, on the inputs whose SHA-256 is " + result.Inputs
 	}
 	r.Reason = r.Failure.Message

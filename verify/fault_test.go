@@ -166,7 +166,7 @@ func TestTargetsThatAreNone(t *testing.T) {
 		{"no lowering", target(softmax.ForwardDefinition, num.F16, nil), verify.Options{}},
 		{"no lowering", target(softmax.ForwardDefinition, num.F16, hollow), verify.Options{}},
 		{"no name", target(softmax.ForwardDefinition, num.F16, nameless), verify.Options{}},
-		{"results in Z/3^39 are exact, want promise bits", target(gemm.ZPKDefinition, num.I64, bounded(def.Order{}, honest)), verify.Options{}},
+		{"results are exact, want promise bits", target(gemm.ZPKDefinition, num.I64, bounded(def.Order{}, honest)), verify.Options{}},
 		{"names none of its formats", target(softmax.ForwardDefinition, num.I32, bitwise(honest)), verify.Options{}},
 		{"width of at least 1", target(softmax.ForwardDefinition, num.F16, disorder), verify.Options{}},
 		{"unknown level", target(softmax.ForwardDefinition, num.F16, bitwise(honest)), verify.Options{Level: 4}},

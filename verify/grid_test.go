@@ -114,13 +114,15 @@ func inOrders(t *testing.T, d *def.Definition, operands, answer []num.Array, par
 	t.Helper()
 	all := map[string][]num.Array{}
 	if d.Expression() == nil {
+		result := slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.IsOut })
 		for name, sum := range sums {
 			got := slices.Clone(operands)
-			got[2] = answer[2].Clone()
-			for i := 0; i < got[2].Rows*got[2].Cols; i += 1 + got[2].Rows*got[2].Cols/64 {
-				r, c := i/got[2].Cols, i%got[2].Cols
+			got[result] = answer[result].Clone()
+			out := &got[result]
+			for i := 0; i < out.Rows*out.Cols; i += 1 + out.Rows*out.Cols/64 {
+				r, c := i/out.Cols, i%out.Cols
 				a, b := termsOf(d, operands, r, c)
-				got[2].Set(r, c, sum(a, b))
+				out.Set(r, c, sum(a, b))
 			}
 			all[name] = got
 		}
@@ -168,6 +170,18 @@ func termsOf(d *def.Definition, x []num.Array, r, c int) (a, b []float32) {
 		for q := range x[1].Rows {
 			if x[0].Int(q, 0) == int32(r) {
 				a, b = append(a, x[1].At(q, c)), append(b, 1)
+			}
+		}
+		return a, b
+	}
+	if d.Access() == def.FromIndex { // an index, a table, and weights if there are any
+		for s := range x[0].Cols {
+			weight := float32(1)
+			if len(x) > 3 {
+				weight = x[2].At(r, s)
+			}
+			if i := int(x[0].Int(r, s)); i >= 0 && i < x[1].Rows {
+				a, b = append(a, x[1].At(i, c)), append(b, weight)
 			}
 		}
 		return a, b

@@ -23,7 +23,7 @@ import (
 func smallCase(d *def.Definition) string {
 	var sizes []string
 	for i, letter := range d.Sizes() {
-		sizes = append(sizes, fmt.Sprintf("%s=%d", letter, 3+2*i))
+		sizes = append(sizes, fmt.Sprintf("%s=%d", letter, d.FitSize(letter, 3+2*i)))
 	}
 	return "normal/" + strings.Join(sizes, ",")
 }
@@ -52,6 +52,8 @@ func TestEveryOutputIsCompared(t *testing.T) {
 					want += fmt.Sprintf("[%d,%d]", r, c)
 				case len(d.Operands[i].Dims) == 3:
 					want += fmt.Sprintf("[%d,%d,%d]", a.Matrices()-1, a.RowIn(r), c)
+				case len(d.Operands[i].Dims) == 4:
+					want += fmt.Sprintf("[%d,%d,%d,%d]", a.Batch.Axes[0].Size-1, a.Batch.Axes[1].Size-1, a.RowIn(r), c)
 				case len(d.Operands[i].Dims) == 1:
 					want += fmt.Sprintf("[%d]", max(r, c))
 				}

@@ -16,13 +16,22 @@ import (
 const mostWitnesses = 64
 
 // outlier has the values that the rest of a row admits for an element.
-type outlier struct{ lo, hi uint64 }
+type outlier struct {
+	lo, hi uint64
+	why    string
+}
 
-// outliersOf returns the elements of an output that need higher sums than most of their row, and that
-// contradict it, by their place in row order.
+// outliersOf returns the elements of an output that need higher sums than others, and that contradict
+// these, by their place in row order.
 func (s *stable) outliersOf(operand int) map[int]outlier {
 	got := s.v.got[operand]
-	if s.v.target.Definition.Access() != def.AlongRows || got.DType == num.I32 || got.Cols < 2 || s.forms.MostHeight() == 0 {
+	if got.DType == num.I32 || s.forms.MostHeight() == 0 {
+		return nil
+	}
+	if found := s.ownSums(operand); found != nil {
+		return found
+	}
+	if s.v.target.Definition.Access() != def.AlongRows || got.Cols < 2 {
 		return nil
 	}
 	found := map[int]outlier{}
@@ -78,6 +87,7 @@ func (s *stable) addOutliers(found map[int]outlier, operand, row int, needs []in
 			continue
 		}
 		if o, ok := contradicted(forms, got, row, c); ok {
+			o.why = contradictsRow
 			found[row*got.Cols+c] = o
 		}
 	}

@@ -48,7 +48,7 @@ func TestOneElementDoesNotWidenItsSet(t *testing.T) {
 	t.Parallel()
 	const share = 1e-5                        // more than a hundred ulp
 	one := func(a num.Array, r, c int) bool { // the largest of its row
-		if r != a.Rows/2 {
+		if r != a.Rows/2 || c > 0 && a.At(r, c-1) >= a.At(r, c) {
 			return false
 		}
 		for k := range a.Cols {
@@ -58,7 +58,7 @@ func TestOneElementDoesNotWidenItsSet(t *testing.T) {
 		}
 		return true
 	}
-	for _, test := range []struct {
+	for i, test := range []struct {
 		what string
 		d    *def.Definition
 		out  int
@@ -72,6 +72,9 @@ func TestOneElementDoesNotWidenItsSet(t *testing.T) {
 		{"LayerNorm, Welford", layernorm.ForwardDefinition, 3, normOf(welford)},
 		{"LayerNorm, mean of squares", layernorm.ForwardDefinition, 3, normOf(meanOfSquares)},
 	} {
+		if !isTried(i, 3) {
+			continue
+		}
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()
 			for _, dtype := range []num.DType{num.F32, num.BF16} {

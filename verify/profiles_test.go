@@ -7,6 +7,7 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/gelu"
 	"tokitai/verify"
@@ -17,7 +18,7 @@ import (
 func TestProfilesAreNamed(t *testing.T) {
 	t.Parallel()
 	const note = `profile torch admits this: `
-	for _, dtype := range []num.DType{num.F16, num.F32} {
+	for _, dtype := range testlevel.Pick([]num.DType{num.F32}, []num.DType{num.F16, num.F32}) {
 		x := target(gelu.ForwardDefinition, dtype, stable(tanhGELU))
 		r := run(t, x, verify.Options{Seed: 1}).Report
 		if r.Verdict != evidence.Rejected || !strings.HasPrefix(r.Failure.Note, note) || !strings.Contains(r.Failure.Note, `--profile torch, in Python profile="torch"`) {

@@ -58,7 +58,7 @@ func (x Terms) Hold(t *Target) (*engine.Lowering, error) {
 		p.Name = promise.Stable // what declarations and profiles are for
 	}
 	if !p.IsBits() && d.IsExact() {
-		return nil, fmt.Errorf("%s: results in %s are exact, and admit one value each: want promise bits, without declarations and profiles", d.Name, d.Ring())
+		return nil, fmt.Errorf("%s: results are exact, and admit one value each: want promise bits, without declarations and profiles", d.Name)
 	}
 	switch {
 	case x.IsDeclared:

@@ -34,6 +34,9 @@ type set struct {
 	why      string  // what a value outside of the set contradicts; "" if it is the set itself
 }
 
+// anyInt32 is the number of values of an int32 that nothing is known of.
+const anyInt32 = 1 << 32
+
 // oneValue returns the set of one value; both zeros count as one.
 func oneValue(bits uint64) set { return set{lo: bits, hi: bits, count: 1} }
 
@@ -123,7 +126,7 @@ func (o ordered) known(operand, row, col int) (set, bool) {
 	s := set{count: o.Count(operand, row, col)}
 	lo, hi := o.Between(operand, row, col)
 	if s.lo, s.hi = uint64(lo), uint64(hi); o.d.Operands[operand].IsInt() && s.count > 1 {
-		s.ints = o.Ints(operand, row, col)
+		s.ints, s.isOpen = o.Ints(operand, row, col), s.count == anyInt32
 	}
 	return s, true
 }

@@ -102,13 +102,14 @@ func (s *stable) union(forms truth.StableForms, operand, row, col int) (u set, o
 	}
 	if s.v.got[operand].DType == num.I32 {
 		u.ints = forms.Ints(operand, row, col)
-		u.lo, u.hi, u.count = uint64(uint32(u.ints[0])), uint64(uint32(u.ints[len(u.ints)-1])), int64(len(u.ints))
+		u.lo, u.hi, u.count = uint64(uint32(u.ints[0])), uint64(uint32(u.ints[len(u.ints)-1])), forms[0].Count(operand, row, col, s.heights[operand])
+		u.isOpen = u.count == anyInt32
 		return u, true
 	}
 	lo, hi := forms.Between(operand, row, col, s.heights[operand])
 	u.lo, u.hi = uint64(lo), uint64(hi)
 	if o, ok := s.outliers[operand][row*s.v.got[operand].Cols+col]; ok {
-		u.lo, u.hi, u.why = o.lo, o.hi, contradictsRow
+		u.lo, u.hi, u.why = o.lo, o.hi, o.why
 	}
 	s.v.cut(&u, operand, row, col)
 	return u, true

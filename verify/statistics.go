@@ -25,7 +25,10 @@ const mostBias = 5
 // leastSample is the least number of outputs of a test. The spread of fewer cannot be estimated.
 const leastSample = 64
 
-func mostMeanSquare(n int64) float64 { return 1.5 + 6*math.Sqrt(2/float64(n)) }
+// mostOfModel is the largest expectation of the mean square.
+const mostOfModel = 1.5
+
+func mostMeanSquare(n int64) float64 { return mostOfModel + 6*math.Sqrt(2/float64(n)) }
 
 func mostMisrounded(e float64) float64 { return e + 5*math.Sqrt(e) + 3 }
 
@@ -97,10 +100,6 @@ func (s *verification) spreadStatistics(j *judgement, r *caseResult) {
 	}
 }
 
-// usualOrders lists usual orders of sums. For random terms the sequential order has the largest
-// variance, but terms that cancel in one order may not cancel in another.
-var usualOrders = []def.Order{def.Sequential, {Kind: def.Pairwise}, {Kind: def.Lanes, Width: 2}, {Kind: def.Lanes, Width: 16}, {Kind: def.Chunks, Width: 2}}
-
 // varianceOf returns the variance that the order of a kernel's sums gives, or, if none is
 // declared, the largest that a usual one gives.
 func varianceOf(o def.Order, terms []float64) float64 {
@@ -108,7 +107,7 @@ func varianceOf(o def.Order, terms []float64) float64 {
 		return truth.OrderVariance(o, terms)
 	}
 	most := 0.0
-	for _, o := range usualOrders {
+	for _, o := range truth.UsualOrders {
 		most = max(most, truth.OrderVariance(o, terms))
 	}
 	return most

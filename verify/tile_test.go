@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,10 +119,13 @@ func TestTilesJudgeAlike(t *testing.T) {
 			free := *x.Lowering
 			free.Promise.Name = p
 			y := &verify.Target{Operation: x.Operation, Definition: x.Definition, DType: x.DType, Lowering: &free}
-			if !free.Promise.IsBits() && x.Definition.IsExact() {
+			if !free.Promise.IsBits() && (x.Definition.IsExact() || hasOneOrder(x.Definition)) {
 				continue // promise bits alone
 			}
 			for _, pattern := range []string{"normal", "special"} {
+				if pattern == "special" && !slices.ContainsFunc(x.Definition.Operands, func(o def.Operand) bool { return o.IsIn && !o.IsInt() }) {
+					continue // int32 have no special values
+				}
 				name := strings.Replace(smallCase(x.Definition), "normal", pattern, 1)
 				whole, err := verify.JudgeDamaged(y, name, 1<<18, isDamaged)
 				if err != nil {
@@ -242,9 +246,15 @@ func TestDividedAnswer(t *testing.T) {
 		for _, d := range o.Definitions {
 			sizes := map[string]int{}
 			for _, letter := range d.Sizes() {
-				sizes[letter] = 3 + g.Below(9)
+				sizes[letter] = d.FitSize(letter, 3+g.Below(9))
 			}
 			compare(d, randdef.NewCase(g, d, d.Formats()[0], sizes), 7)
 		}
 	}
+}
+
+// hasOneOrder reports whether nothing is known of what a definition may be in another order than its own.
+func hasOneOrder(d *def.Definition) bool {
+	_, isBackward := d.Form.(*def.StreamBackward)
+	return isBackward
 }

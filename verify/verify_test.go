@@ -63,13 +63,13 @@ func same(t *testing.T, what string, a, b *evidence.Report) {
 func reported(t *testing.T) map[string]*verify.Target {
 	list := map[string]*verify.Target{}
 	for _, x := range cpuTargets() {
-		isAsked := x.Definition == softmax.ForwardDefinition && x.DType == num.F16 || x.Definition == layernorm.BackwardDefinition && x.DType == num.BF16
+		isAsked := x.Definition == softmax.ForwardDefinition && x.DType == num.F16 || isTried(1, 2) && x.Definition == layernorm.BackwardDefinition && x.DType == num.BF16
 		if isAsked && list[x.Definition.Name] == nil { // with the first of its lowerings
 			list[x.Definition.Name] = x
 		}
 	}
-	if len(list) != 2 {
-		t.Fatalf("%d targets, want 2", len(list))
+	if want := testlevel.Pick(1, 2); len(list) != want {
+		t.Fatalf("%d targets, want %d", len(list), want)
 	}
 	list["rejected"] = target(softmax.BackwardDefinition, num.F16, flipWhere(func(_ *engine.Launch, r, c int) bool { return r == 2 && c > 3 }))
 	list["bounded"] = brief(target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16)))))
@@ -98,7 +98,7 @@ func TestDeterminism(t *testing.T) {
 	}
 	var group sync.WaitGroup
 	for name, x := range again {
-		for range 2 {
+		for range testlevel.Pick(1, 2) {
 			group.Go(func() { same(t, name, run(t, x, verify.Options{Seed: 3}).Report, first[name]) })
 		}
 	}
@@ -232,8 +232,8 @@ func TestSmokeIsSmall(t *testing.T) {
 		if r.Verdict != evidence.Accepted {
 			t.Errorf("%s %s: %s: %s %+v", x.ID(), x.DType, r.Verdict, r.Reason, r.Failure)
 		}
-		if r.Elements > 215_000 || r.Cases < 100 {
-			t.Errorf("%s %s: %d outputs in %d cases, want at most 215,000 in at least 100", x.ID(), x.DType, r.Elements, r.Cases)
+		if r.Elements > 320_000 || r.Cases < 100 {
+			t.Errorf("%s %s: %d outputs in %d cases, want at most 320,000 in at least 100", x.ID(), x.DType, r.Elements, r.Cases)
 		}
 		_, grids := verify.PatternNames(x)
 		for _, tier := range r.Tiers {

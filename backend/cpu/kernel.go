@@ -46,7 +46,8 @@ func newPlain(name string) *engine.Lowering {
 		Name: Kind + "." + name, Device: Kind,
 		Class: func(d *def.Definition, c *lower.Call) int { return int(lowercpu.ClassOf(d, c.Cols)) },
 		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
-			return asKernel(lowercpu.Compile(d, dtypes, lowercpu.Class(class)))
+			p, err := lowercpu.Compile(d, dtypes, lowercpu.Class(class))
+			return asKernel(d, p, err)
 		},
 	}
 }
@@ -72,8 +73,10 @@ func compilerOf(f def.Form) *compiler {
 		}
 	case *def.Product:
 		return alike(multiply, anySet, factors)
-	case *def.Lookup, *def.Scatter:
+	case *def.Lookup, *def.Scatter, *def.LookupSum:
 		return alike(table.Compile, table.Supports, nil)
+	case *def.Stream, *def.StreamBackward:
+		return alike(weigh, anySet, nil)
 	}
 	return nil
 }
@@ -84,6 +87,29 @@ func multiply(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.
 		return integer.Compile(d, dtypes, set)
 	}
 	return matmul.Compile(d, dtypes, set)
+}
+
+// weigh makes code for the parts of a stream or its gradients.
+func weigh(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
+	return weighBy(d, dtypes, def.FMAChain, set, matmul.Compile)
+}
+
+// weighBy makes code for the parts of a stream or its gradients, with code of multiply for its products, which have the given model.
+func weighBy(d *def.Definition, dtypes []num.DType, accum def.Accum, set machine.Set,
+	multiply func(*def.Definition, []num.DType, machine.Set) (lowercpu.Program, error)) (lowercpu.Program, error) {
+	compile := lowercpu.CompileStream
+	if _, isBackward := d.Form.(*def.StreamBackward); isBackward {
+		compile = lowercpu.CompileStreamBackward
+	}
+	return compile(d, dtypes, accum, func(part *def.Definition, dtypes []num.DType) (lowercpu.Program, error) {
+		if part.Product() != nil {
+			return multiply(part, dtypes, set)
+		}
+		if set == machine.Plain { // which has code for products alone
+			return lowercpu.Compile(part, dtypes, lowercpu.Short)
+		}
+		return jit.Compile(part, dtypes, 0, set)
+	})
 }
 
 // factors lists the formats of factors that code for an instruction set multiplies.
@@ -109,7 +135,8 @@ func newGenerated(set machine.Set, c *compiler) *engine.Lowering {
 	l := &engine.Lowering{
 		Name: Kind + "." + set.String(), Device: Kind, Class: c.class, ClassesOfSpeed: true,
 		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
-			return asKernel(c.compile(d, dtypes, class, set))
+			p, err := c.compile(d, dtypes, class, set)
+			return asKernel(d, p, err)
 		},
 	}
 	if c.factors != nil {
@@ -119,20 +146,26 @@ func newGenerated(set machine.Set, c *compiler) *engine.Lowering {
 }
 
 // asKernel returns a program as a kernel.
-func asKernel(p lowercpu.Program, err error) (engine.Kernel, error) {
+func asKernel(d *def.Definition, p lowercpu.Program, err error) (engine.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kernel{p}, nil
+	return kernel{d, p}, nil
 }
 
 // kernel runs a program of lower/cpu on the workers of the device.
-type kernel struct{ program lowercpu.Program }
+type kernel struct {
+	d       *def.Definition
+	program lowercpu.Program
+}
 
 // Launch implements engine.Kernel. What has begun is finished, whatever becomes of the
 // context. Only a panic, or a device that is closed meanwhile, leaves outputs partly
 // written.
 func (k kernel) Launch(l *engine.Launch) error {
+	if l.WritesNothing(k.d) {
+		return nil
+	}
 	pool := l.Device.(*Device).Pool()
 	job := k.program.Bind(&l.Call, pool.Workers())
 	for {
@@ -161,7 +194,8 @@ var (
 var byValuation = &engine.Lowering{
 	Name: "cpu.valuation", Device: Kind, Factors: []num.DType{num.I64},
 	Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, _ int) (engine.Kernel, error) {
-		return asKernel(lowercpu.CompileByValuation(d, dtypes))
+		p, err := lowercpu.CompileByValuation(d, dtypes)
+		return asKernel(d, p, err)
 	},
 }
 

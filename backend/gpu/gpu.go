@@ -78,6 +78,14 @@ func (f *Family) Preferred() Lowerings {
 			if f.Hopper != "" {
 				list = []*engine.Lowering{f.hopper(), f.hopperFP8(), f.mma(), f.mmaBounded(), l}
 			}
+		case *def.Stream:
+			if f.Hopper != "" {
+				list = []*engine.Lowering{f.streamMMA(lowergpu.CompileWeighMMA), l}
+			}
+		case *def.StreamBackward:
+			if f.Hopper != "" {
+				list = []*engine.Lowering{f.streamMMA(lowergpu.CompileWeighBackwardMMA), l}
+			}
 		}
 		all[form.String()] = list
 	}

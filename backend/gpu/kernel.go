@@ -121,6 +121,9 @@ func (k *kernel) LaunchChecked(l *engine.Launch) error { return k.run(l, true) }
 func (k *kernel) SubmitsAll() bool { return true }
 
 func (k *kernel) run(l *engine.Launch, isChecked bool) error {
+	if l.WritesNothing(k.d) {
+		return nil
+	}
 	s := scratches.Get().(*scratch)
 	err := k.submit(s, l, isChecked)
 	clear(s.call.Uses) // buffers must not live for the sake of memory
@@ -152,7 +155,7 @@ func (k *kernel) submit(s *scratch, l *engine.Launch, isChecked bool) error {
 		}
 	}
 	for _, check := range s.plan.Checks {
-		call.Checks = append(call.Checks, gpu.Check{By: k, Facts: [3]int64{int64(check.Operand), int64(check.Bound), int64(check.Except)}})
+		call.Checks = append(call.Checks, gpu.Check{By: k, Facts: [4]int64{int64(check.Operand), int64(check.Bound), int64(check.Except), int64(l.Operands[check.Operand].Cols)}})
 	}
 	return l.Queue.(*gpu.Queue).Run(call, &s.plan)
 }
@@ -171,15 +174,22 @@ func (k *kernel) use(call *gpu.Call, l *engine.Launch) error {
 	return nil
 }
 
-// launch fills in the call with the plan's launches, without checks.
+// launch fills in the call with the plan's launches, without checks. A launch of no blocks, which drivers
+// refuse, has nothing to do.
 func (s *scratch) launch(functions []*gpu.Function) {
 	call := &s.call
 	call.Launches = resized(call.Launches, len(s.plan.Launches))
+	n := 0
 	for i := range s.plan.Launches { // field by field: copying structs as a whole costs more than all the rest
-		p, to := &s.plan.Launches[i], &call.Launches[i]
+		p, to := &s.plan.Launches[i], &call.Launches[n]
+		if p.Grid[0] == 0 {
+			continue
+		}
+		n++
 		to.Function, to.Grid, to.Block, to.Shared, to.Params = functions[p.Entry], p.Grid, p.Block, p.Shared, p.Params
 		to.IsEarly = p.IsEarly
 	}
+	call.Launches = call.Launches[:n]
 	call.ScratchBytes, call.TableBytes, call.Checks = s.plan.ScratchBytes, len(s.plan.Table), call.Checks[:0]
 }
 
@@ -188,8 +198,8 @@ func (s *scratch) launch(functions []*gpu.Function) {
 func resized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 // Refusal implements gpu.Checker: a call was given an index out of range.
-func (k *kernel) Refusal(word uint64, facts [3]int64) error {
-	return engine.NewIndexError(k.d, int(facts[0]), int(word>>32), int32(word), int(facts[1]), int32(facts[2]))
+func (k *kernel) Refusal(word uint64, facts [4]int64) error {
+	return engine.NewIndexError(k.d, int(facts[0]), int(word>>32), int(facts[3]), int32(word), int(facts[1]), int32(facts[2]))
 }
 
 // Artifacts implements engine.Compiled.

@@ -59,7 +59,9 @@ type manyScratch struct {
 var manyScratches = sync.Pool{New: func() any { return new(manyScratch) }}
 
 // Joins implements engine.ManyLauncher.
-func (k *kernel) Joins(c *lower.Call) bool { return k.many != nil && k.many.lowered.Joins(c) }
+func (k *kernel) Joins(c *lower.Call) bool {
+	return k.many != nil && c.Rows*c.Cols > 0 && k.many.lowered.Joins(c)
+}
 
 // LaunchMany implements engine.ManyLauncher: one launch of each kernel computes all calls.
 func (k *kernel) LaunchMany(ls []*engine.Launch) error {

@@ -66,7 +66,27 @@ func (f *Family) onHopper(name string) *engine.Lowering {
 
 // mma returns the lowering for the tensor cores of all architectures whose model is known.
 func (f *Family) mma() *engine.Lowering {
-	l := f.onMMA("mma", true)
+	l := f.onMMA("mma", true, lowergpu.CompileMMA)
+	l.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.MMAVariant(d, c)) }
+	return byModel(l)
+}
+
+// streamMMA returns the same for streams, or for gradients of streams.
+func (f *Family) streamMMA(compile func(*def.Definition, []num.DType, lowergpu.Variant) (*lowergpu.Kernel, error)) *engine.Lowering {
+	l := f.onMMA("mma", true, compile)
+	l.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.WeighMMAVariant(d, c)) }
+	suits := l.Suits
+	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
+		if err := suits(dev, d, c); err != nil {
+			return err
+		}
+		return lowergpu.SuitsWeighMMA(d, c)
+	}
+	return byModel(l)
+}
+
+// byModel returns a lowering that promises the bits of the model of its architecture.
+func byModel(l *engine.Lowering) *engine.Lowering {
 	l.Compile = answering("mma.sync", l.Compile)
 	l.Promise.Accum = def.MMA(16, 25)
 	l.Promise.AccumFor = func(architecture string, dtypes []num.DType, _, _ int) def.Accum {
@@ -80,16 +100,16 @@ func (f *Family) mma() *engine.Lowering {
 // known. It promises no bits, but results that tensor cores may give which keep at least as
 // much of each sum as the first ones did.
 func (f *Family) mmaBounded() *engine.Lowering {
-	l := f.onMMA("mma-bounded", false)
+	l := f.onMMA("mma-bounded", false, lowergpu.CompileMMA)
+	l.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.MMAVariant(d, c)) }
 	l.Promise.Accum, l.Promise.Name = def.MMA(4, 23), promise.Ordered
 	return l
 }
 
-// onMMA returns a lowering whose kernels are kernels/mma.cu, for architectures whose model is
-// known, or for the others.
-func (f *Family) onMMA(name string, isKnown bool) *engine.Lowering {
-	l := f.lower(name, lowergpu.CompileMMA)
-	l.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.MMAVariant(d, c)) }
+// onMMA returns a lowering whose kernels use mma.sync, for architectures whose model is known, or
+// for the others.
+func (f *Family) onMMA(name string, isKnown bool, compile func(*def.Definition, []num.DType, lowergpu.Variant) (*lowergpu.Kernel, error)) *engine.Lowering {
+	l := f.lower(name, compile)
 	l.Factors = []num.DType{num.F16, num.BF16}
 	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
 		g, ok := dev.(*Device)

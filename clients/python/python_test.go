@@ -92,6 +92,12 @@ func TestClient(t *testing.T) {
 		}
 		unittest(t, program, interpreter, "test_loop.Pytest")
 	})
+	t.Run("numpy", func(t *testing.T) {
+		if err := exec.Command(interpreter, "-c", "import numpy").Run(); err != nil {
+			tool.Missing(t, "numpy", interpreter+" cannot import it: views of its arrays are not tested")
+		}
+		unittest(t, program, interpreter, "test_numpy")
+	})
 	t.Run("demo", func(t *testing.T) {
 		out := run(t, program, interpreter, "tokitai_client.py")
 		if want := []byte("softmax(4.0) = 0.643914"); !bytes.Contains(out, want) {

@@ -595,16 +595,18 @@ class Refusals(Served):
         self.assertRefused(1, pending.result, SECONDS)
 
     def test_shapes(self) -> None:
-        """Up to 255 sizes, each at least 1."""
+        """Up to 255 sizes. A batch may have no rows, a row has columns."""
         x, y = (Tensor.of("f32", [1.0], (1,) * 255), Tensor.empty("f32", (1,) * 255))
         self.assertEqual(self.call("softmax.forward", x=x, y=y)["y"].values(), [1.0])
         x, y = (Tensor.of("f32", [1.0], (1,) * 256), Tensor.empty("f32", (1,) * 256))
         self.assertRefused(1, lambda: self.call("softmax.forward", x=x, y=y))
         memory = self.client.new(64)
-        none = memory.tensor("f32", (0, 4))
-        self.assertRefused(2, lambda: self.call("softmax.forward", x=none, y=none))
-        empty = Tensor("f32", (0, 4), b"")
-        self.assertRefused(1, lambda: self.call("softmax.forward", x=empty, y=Tensor.empty("f32", (0, 4))))
+        rows = memory.tensor("f32", (0, 4))
+        self.call("softmax.forward", x=rows, y=rows)
+        columns = memory.tensor("f32", (4, 0))
+        self.assertRefused(2, lambda: self.call("softmax.forward", x=columns, y=columns))
+        y = self.call("softmax.forward", x=Tensor("f32", (0, 4), b""), y=Tensor.empty("f32", (0, 4)))["y"]
+        self.assertEqual(y.values(), [])
         memory.free()
 
     def test_strides_of_a_row_and_a_scalar(self) -> None:

@@ -53,8 +53,9 @@ GB/s counts the least possible traffic: each input read once, each output writte
 once; of a table that is read by index, only the rows that are read. The share is this
 speed divided by the speed of the copies between the calls, which count what they read
 and write: 1 is as fast as copying. Matrix products have GFLOP/s instead, with two
-operations for a product and a sum. If the slowest and the fastest copy are far apart,
-other work is disturbing the measurement.
+operations for a product and a sum; attention counts every query with every key of its
+sequence, also those that a condition hides. If the slowest and the fastest copy are
+far apart, other work is disturbing the measurement.
 
 Results are compared with the reference, bit for bit on a sample of rows, before
 and after they are timed. Where all rows are needed and there are too many for the
@@ -108,7 +109,7 @@ replaces sizes.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	deviceFlag(flags, &f.device, "auto", "measure on")
-	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16, f32, e4m3, e5m2 or i64; may be repeated")
+	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16, f32, e4m3, e5m2, i32 or i64; may be repeated")
 	flags.StringVar(&f.lowering, "lowering", "", "measure only `LOWERING`, by name or id, also one that no call chooses by itself")
 	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' lists the letters")
 	flags.IntVar(&f.tensors, "tensors", 0, "measure operations that take a model's tensors on `N` of them, beside one tensor of their size")

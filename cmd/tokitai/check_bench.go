@@ -106,7 +106,7 @@ func whyNotTimed(r *evidence.Report) string {
 	case r.Verdict == evidence.Rejected:
 		return "wrong: the kernel is rejected"
 	}
-	return fmt.Sprintf("the kernel is %s", r.Verdict)
+	return fmt.Sprintf("the kernel is %s", r.Verdict.Word())
 }
 
 // open opens the devices.

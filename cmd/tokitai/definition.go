@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -16,7 +17,7 @@ import (
 // isDefinitionFile reports whether an argument is a file with a definition, rather than
 // the name of an operation.
 func isDefinitionFile(word string) bool {
-	return strings.HasSuffix(word, ".def") || strings.ContainsAny(word, `/\`)
+	return strings.EqualFold(filepath.Ext(word), ".def") || strings.ContainsAny(word, `/\`)
 }
 
 // definitionFiles caches the files that have been read, so that a file named twice is one

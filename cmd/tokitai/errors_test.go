@@ -78,7 +78,7 @@ func TestWrongUse(t *testing.T) {
 		{"check DIR/shipped.def --exec true", "give it a name of its own"},
 		{"bench DIR/shipped.def", "give it a name of its own"},
 		{"explain DIR/where.def", "where.def:5:6: where is neither a node nor a function; write select(b, x, y)"},
-		{"verify softmax --dtype f64", `unknown dtype "f64", want f16, bf16, f32, e4m3, e5m2 or i64`},
+		{"verify softmax --dtype f64", `unknown dtype "f64", want f16, bf16, f32, e4m3, e5m2, i32 or i64`},
 		{"verify softmax --dtype float16", `unknown dtype "float16", did you mean f16?`},
 		{"verify softmax --dtype F16", `unknown dtype "F16", did you mean f16?`},
 		{"bench softmax --dtype f64", `unknown dtype "f64", want `},

@@ -17,6 +17,7 @@ import (
 	"tokitai/docs"
 	"tokitai/engine"
 	"tokitai/fn"
+	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/lower/cpu/machine"
 	lowergpu "tokitai/lower/gpu"
@@ -99,7 +100,7 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
 	flags.SortFlags = false
 	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: a `LIST` of "+strings.Join(emitted, ","))
 	flags.StringSliceVar(&f.of, "of", nil, "with derivative, a `LIST` of outputs and inputs (default all)")
-	flags.StringVar(&f.dtype, "dtype", "f16", "for operands stored in `TYPE`: f16, bf16, f32, e4m3, e5m2 or i64")
+	flags.StringVar(&f.dtype, "dtype", "f16", "for operands stored in `TYPE`: f16, bf16, f32, e4m3, e5m2, i32 or i64")
 	flags.StringVar(&f.access, "access", lowergpu.Vector.String(), "with cuda, hip and gfx…, how operands are read and written: `WAY` vector or element")
 	flags.BoolVar(&f.prelude, "prelude", true, "with cuda and hip, put the prelude before the kernels")
 	jsonFlag(c, &f.json)
@@ -169,11 +170,18 @@ type explainedVariant struct {
 	Kind      string              `json:"kind"`
 	SHA256    string              `json:"sha256"` // of Text
 	Text      string              `json:"text"`
+	Keys      *explainedKeys      `json:"keys,omitempty"` // of attention
 	Formula   []string            `json:"formula"`
 	Operands  []explainedOperand  `json:"operands"`
 	Clauses   []explainedClause   `json:"clauses"`
 	Functions []explainedFunction `json:"functions"`
 	Emitted   []emission          `json:"emitted,omitempty"`
+}
+
+// explainedKeys has the comparisons of a stream's condition, as the text has them.
+type explainedKeys struct {
+	Bounded  []string `json:"bounded"`
+	Computed []string `json:"computed"`
 }
 
 type explainedOperand struct {
@@ -190,12 +198,15 @@ type explainedClause struct {
 }
 
 type explainedFunction struct {
-	Name    string  `json:"name"`
-	Math    string  `json:"math"`
-	ULPs    float64 `json:"ulps"`
-	Domain  string  `json:"domain"`
-	Outside string  `json:"outside,omitempty"`
-	Proven  bool    `json:"proven"` // for every argument; otherwise claimed by the definition
+	Name     string  `json:"name"`
+	Math     string  `json:"math"`
+	ULPs     float64 `json:"ulps"`
+	Absolute float64 `json:"absolute,omitempty"` // added to ULPs
+	Domain   string  `json:"domain"`
+	Outside  string  `json:"outside,omitempty"`
+	Proven   bool    `json:"proven"` // for every argument; otherwise claimed by the definition
+
+	within string
 }
 
 // emission is a listing of what is executed.
@@ -326,6 +337,16 @@ func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 
 func explainDefinition(d *def.Definition) explainedVariant {
 	v := explainedVariant{Name: d.Name, Kind: d.Form.String(), SHA256: d.Hash(), Text: d.Text(), Functions: functionsOf(d)}
+	if f := streamOf(d); f != nil {
+		v.Keys = &explainedKeys{Bounded: []string{}, Computed: []string{}}
+		bounded, computed := lower.Comparisons(f)
+		for _, n := range bounded {
+			v.Keys.Bounded = append(v.Keys.Bounded, f.Math.Line(n))
+		}
+		for _, n := range computed {
+			v.Keys.Computed = append(v.Keys.Computed, f.Math.Line(n))
+		}
+	}
 	contract := d.Contract()
 	v.Formula = contract.Formula
 	for i, t := range contract.Operands {
@@ -348,7 +369,7 @@ func explainDefinition(d *def.Definition) explainedVariant {
 func functionsOf(d *def.Definition) []explainedFunction {
 	functions := []explainedFunction{}
 	for _, f := range d.Functions() {
-		functions = append(functions, explainedFunction{f.Name, f.Math.String(), f.ULPs, f.Domain.String(), f.Outside, fn.IsProven(f)})
+		functions = append(functions, explainedFunction{f.Name, f.Math.String(), f.ULPs, f.Absolute, f.Domain.String(), f.Outside, fn.IsProven(f), f.Within()})
 	}
 	return functions
 }
@@ -475,7 +496,7 @@ func (x *explanation) print(w io.Writer) error {
 			if !f.Proven {
 				how = "claimed, and tested by verify"
 			}
-			fmt.Fprintf(table, "  %s\t%s\twithin %v ulp for %s\t%s\n", f.Name, f.Math, f.ULPs, f.Domain, how)
+			fmt.Fprintf(table, "  %s\t%s\twithin %s for %s\t%s\n", f.Name, f.Math, f.within, f.Domain, how)
 		}
 		table.Flush()
 	}
@@ -484,6 +505,15 @@ func (x *explanation) print(w io.Writer) error {
 		printIndented(w, x.Accuracy)
 	}
 	for _, v := range x.Definitions {
+		if v.Keys != nil {
+			fmt.Fprint(w, "\nkeys that queries do not see\n")
+			for _, line := range v.Keys.Bounded {
+				fmt.Fprintf(w, "  decided for whole blocks of keys: %s\n", line)
+			}
+			for _, line := range v.Keys.Computed {
+				fmt.Fprintf(w, "  computed for each query and key: %s\n", line)
+			}
+		}
 		fmt.Fprintf(w, "\ndefinition, sha256 %s\n", v.SHA256)
 		printIndented(w, v.Text)
 	}
@@ -513,4 +543,15 @@ func printIndented(w io.Writer, text string) {
 		}
 		io.WriteString(w, line)
 	}
+}
+
+// streamOf returns the form of a stream or of its gradients, or nil.
+func streamOf(d *def.Definition) *def.Stream {
+	switch f := d.Form.(type) {
+	case *def.Stream:
+		return f
+	case *def.StreamBackward:
+		return &f.Stream
+	}
+	return nil
 }

@@ -34,7 +34,7 @@ type judgeFlags struct {
 // --seed if none is given.
 func (f *judgeFlags) register(c *cobra.Command, verb, seed string) {
 	flags := c.Flags()
-	flags.StringSliceVar(&f.dtypes, "dtype", nil, verb+" only `DTYPE`: f16, bf16, f32, e4m3, e5m2 or i64; may be repeated")
+	flags.StringSliceVar(&f.dtypes, "dtype", nil, verb+" only `DTYPE`: f16, bf16, f32, e4m3, e5m2, i32 or i64; may be repeated")
 	flags.StringVar(&f.level, "level", "quick", "how much to check: `LEVEL` smoke, quick, full or exhaustive")
 	f.promiseFlags.register(c)
 	f.invarianceFlags.register(flags)

@@ -124,7 +124,7 @@ func listProofs(w io.Writer, asJSON bool) error {
 		if text == "" {
 			text = "checked over all 2^32 arguments only"
 		}
-		fmt.Fprintf(t, "%s\t%v ulp\t%s\n", s.Function.Name, s.Function.ULPs, text)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", s.Function.Name, s.Function.Within(), text)
 	}
 	return t.Flush()
 }

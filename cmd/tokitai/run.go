@@ -57,7 +57,7 @@ func newRun() *cobra.Command {
 'tokitai explain OP' lists its operands and parameters. OP may be a file that defines an
 operation (docs/definitions.md).
 
-The name of a file decides its format:
+The ending of a file name, in upper or lower case, decides its format:
   NAME.npy                     one NumPy array: float16, float32, int8, int32 or
                                int64; write --in x=x.npy for operand x
   NAME.npz                     named NumPy arrays, as numpy.savez writes them; read only

@@ -201,10 +201,10 @@ func (p *filePlan) tensorOf(operand string) string {
 func (p *filePlan) nameSources(flags []string) error {
 	for _, text := range flags {
 		f := parseOperandFile(text)
-		if f.operand == "" && filepath.Ext(f.path) == ".npy" {
+		if f.operand == "" && file.IsArray(f.path) {
 			switch inputs := p.inputs(); {
 			case p.definition == nil:
-				f.operand = strings.TrimSuffix(filepath.Base(f.path), ".npy")
+				f.operand = strings.TrimSuffix(filepath.Base(f.path), filepath.Ext(f.path))
 			case len(inputs) == 1:
 				f.operand = inputs[0]
 			default:

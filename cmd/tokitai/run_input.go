@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"tokitai/backend/cpu"
+	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/nearest"
@@ -64,7 +65,7 @@ func (f *openedFiles) find() error {
 			return err
 		}
 		find := set.Find
-		if d := f.plan.definition; d != nil && (d.Operands[d.Operand(operand)].IsIndex || f.plan.isGot && d.Operands[d.Operand(operand)].IsInt()) {
+		if d := f.plan.definition; d != nil && isIndexLike(d, &d.Operands[d.Operand(operand)], f.plan.isGot) {
 			find = set.FindIndices
 		}
 		t, err := find(name)
@@ -74,6 +75,12 @@ func (f *openedFiles) find() error {
 		f.inputs = append(f.inputs, inputTensor{operand, t})
 	}
 	return nil
+}
+
+// isIndexLike reports whether an operand may be stored as int64 in a file, as NumPy and PyTorch do, and
+// is read as int32.
+func isIndexLike(d *def.Definition, o *def.Operand, isGot bool) bool {
+	return o.IsIndex || o.IsInt() && (isGot || d.Expression() != nil)
 }
 
 // anyTensors returns the inputs of an operation that takes any tensors: those that --tensor

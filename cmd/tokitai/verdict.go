@@ -55,17 +55,13 @@ func (t *verdictTable) row(r *evidence.Report) {
 	flush(t.w)
 }
 
-// verdictText returns the verdict in the program's words: undecided is one word, whatever the
-// reason, which is told below. Where a kernel is rejected although no output differs, the kinds
+// verdictText returns the word for the verdict. Where a kernel is rejected although no output differs, the kinds
 // of checks that failed are added.
 func verdictText(r *evidence.Report) string {
-	switch {
-	case r.Verdict == evidence.Inadmissible:
-		return string(evidence.Undecided)
-	case r.Verdict == evidence.Rejected && r.Mismatches == 0:
+	if r.Verdict == evidence.Rejected && r.Mismatches == 0 {
 		return fmt.Sprintf("%s by %s", r.Verdict, allOf(failedTiers(r)))
 	}
-	return string(r.Verdict)
+	return r.Verdict.Word()
 }
 
 // failedTiers returns the kinds of checks that failed.

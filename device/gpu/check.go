@@ -12,12 +12,12 @@ import (
 // it; By interprets the value.
 type Check struct {
 	By    Checker
-	Facts [3]int64 // about this call, passed to By
+	Facts [4]int64 // about this call, passed to By
 }
 
 // Checker returns the error for the word of a refused call.
 type Checker interface {
-	Refusal(word uint64, facts [3]int64) error
+	Refusal(word uint64, facts [4]int64) error
 }
 
 const (

@@ -12,13 +12,13 @@ import (
 )
 
 // refusal tells which call was refused by which of its checks.
-type refusal [3]int64
+type refusal [4]int64
 
 func (r refusal) Error() string { return fmt.Sprintf("call %d, check %d", r[0], r[1]) }
 
 type checker struct{}
 
-func (checker) Refusal(word uint64, facts [3]int64) error { return refusal(facts) }
+func (checker) Refusal(word uint64, facts [4]int64) error { return refusal(facts) }
 
 // checkedCall is a call of one kernel, which sets some of its words.
 type checkedCall struct {
@@ -55,7 +55,7 @@ func (x *checking) run(q *Queue, number, checks, set int) error {
 	c.call.Uses = []Use{{x.into, true}}
 	c.call.Launches = []Launch{{Function: x.kernel, Grid: one, Block: warp, Params: mixParams(0, x.into.Pointer(), (checks-max(set, 0))*wordBytes, 1)}}
 	for i := range checks {
-		c.call.Checks = append(c.call.Checks, Check{By: checker{}, Facts: [3]int64{int64(number), int64(i)}})
+		c.call.Checks = append(c.call.Checks, Check{By: checker{}, Facts: [4]int64{int64(number), int64(i)}})
 	}
 	return q.Run(&c.call, c)
 }

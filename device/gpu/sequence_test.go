@@ -316,7 +316,7 @@ func TestSequenceChecks(t *testing.T) {
 			c.call.Uses = []Use{{x.into, true}}
 			c.call.Launches = []Launch{{Function: x.kernel, Grid: one, Block: warp, Params: mixParams(0, x.into.Pointer(), (checks-max(set, 0))*wordBytes, 1)}}
 			for i := range checks {
-				c.call.Checks = append(c.call.Checks, Check{By: checker{}, Facts: [3]int64{int64(number), int64(i)}})
+				c.call.Checks = append(c.call.Checks, Check{By: checker{}, Facts: [4]int64{int64(number), int64(i)}})
 			}
 			return step{&c.call, c}
 		}

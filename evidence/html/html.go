@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"sync"
 
 	"tokitai/evidence"
 )
@@ -44,7 +45,10 @@ var pageText string
 //go:embed page.css
 var style string
 
-var page = template.Must(template.New("page").Funcs(functions).Parse(pageText))
+// page is parsed when a page is written: a program that writes none starts faster.
+var page = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Funcs(functions).Parse(pageText))
+})
 
 // Write writes reports as one page, those that were rejected first. The reports must be
 // consistent: see [evidence.Report.Check].
@@ -60,5 +64,5 @@ func Write(w io.Writer, reports []*evidence.Report, extra Extra) error {
 			return err
 		}
 	}
-	return page.Execute(w, newPage(reports, extra))
+	return page().Execute(w, newPage(reports, extra))
 }

@@ -33,7 +33,7 @@ type verdict struct{ Word, Class, Symbol string }
 var verdicts = map[evidence.Verdict]verdict{
 	evidence.Accepted:     {"accepted", "good", "✓"},
 	evidence.Rejected:     {"rejected", "bad", "✗"},
-	evidence.Inadmissible: {"inadmissible", "fair", "!"},
+	evidence.Inadmissible: {evidence.Inadmissible.Word(), "fair", "!"},
 	evidence.Interrupted:  {"interrupted", "fair", "…"},
 	evidence.Undecided:    {"undecided", "fair", "?"},
 	evidence.Unfinished:   {"unfinished", "fair", "…"},

@@ -37,6 +37,7 @@ var rooms = []room{
 	{path: "internal/alone"},
 	{path: "internal/testlevel"},
 	{path: "internal/testlist", only: &claim{[]string{}, "it reads tests as text"}},
+	{path: "internal/typecheck", only: &claim{[]string{}, "it reads packages as text"}},
 	{path: "internal/tool"},
 	{path: "internal/await", only: &claim{[]string{}, "it waits for conditions that it does not know"}},
 	{path: "internal/nearest"},

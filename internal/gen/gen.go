@@ -98,3 +98,19 @@ func (g *Generator) Special() float32 {
 	}
 	return math.Float32frombits(specials[(r>>1)%uint64(len(specials))])
 }
+
+// Int32 returns an int32: a small one, one beside a power of two, the least or the largest, or any.
+func (g *Generator) Int32() int32 {
+	beside := int32(g.Below(3)) - 1
+	switch g.Below(8) {
+	case 0, 1, 2:
+		return int32(g.Below(33)) - 16
+	case 3:
+		return 1<<g.Below(32) + beside
+	case 4:
+		return -(1<<g.Below(32) + beside)
+	case 5:
+		return math.MaxInt32 + max(beside, 0) // wraps to the least
+	}
+	return int32(g.Next())
+}

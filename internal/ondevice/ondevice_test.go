@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -29,6 +30,7 @@ import (
 	"tokitai/op"
 	"tokitai/op/all"
 	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // roleEnv makes the test binary a child process of one of its tests, in one of the roles.
@@ -192,6 +194,13 @@ func (s shipped) newCall(sizes map[string]int) (*call, error) {
 		return nil, fmt.Errorf("the operation has no data for %s", s.d.Name)
 	}
 	c := &call{d: s.d, params: data.Params}
+	sizes = maps.Clone(sizes)
+	for _, letter := range s.d.Sizes() {
+		sizes[letter] = s.d.FitSize(letter, sizes[letter])
+	}
+	if s.d.Stream() != nil && s.d.AxisOf(def.Slot) != "" { // a table of pages: each has many keys
+		sizes[s.d.AxisOf(def.Slot)] = 3
+	}
 	for i := range s.d.Operands {
 		o := &s.d.Operands[i]
 		a := o.NewArray(s.formats[i], sizes)
@@ -200,10 +209,18 @@ func (s shipped) newCall(sizes map[string]int) (*call, error) {
 		if element == nil {
 			element = op.Normal
 		}
+		if o.IsOffsets {
+			trial.FillOffsets(a, sizes[o.Bound], func(int) int { return g.Below(sizes[o.Bound] + 1) })
+		}
+		isPaged := o.IsLengths || o.Lengths != ""
+		if isPaged {
+			size := func(letter string) int { return sizes[letter] }
+			trial.FillIndex(s.d, i, append(c.operands, a), size, func(_, _, limit int) int { return g.Below(limit) })
+		}
 		for r := range a.Rows {
 			for k := range a.Cols {
 				switch {
-				case !o.IsIn:
+				case !o.IsIn || o.IsOffsets || isPaged:
 				case o.IsIndex:
 					a.SetBits(r, k, uint32(g.Below(sizes[o.Bound])))
 				default:

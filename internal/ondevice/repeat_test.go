@@ -36,13 +36,13 @@ func TestKnownAnswers(t *testing.T) {
 // middling sizes reach several blocks and end within one.
 func middling() map[string]int {
 	return choose(
-		map[string]int{"R": 5, "C": 1101, "H": 3, "M": 40, "N": 70, "K": 33, "Q": 90, "V": 11, "D": 130},
-		map[string]int{"R": 67, "C": 3001, "H": 4, "M": 200, "N": 333, "K": 517, "Q": 3000, "V": 157, "D": 517})
+		map[string]int{"R": 5, "C": 1101, "H": 3, "M": 40, "N": 70, "K": 33, "Q": 90, "V": 11, "D": 130, "P": 9, "T": 40, "S": 7, "E": 9, "G": 2, "J": 3, "B": 3},
+		map[string]int{"R": 67, "C": 3001, "H": 4, "M": 200, "N": 333, "K": 517, "Q": 3000, "V": 157, "D": 517, "P": 41, "T": 301, "S": 150, "E": 160, "G": 2, "J": 3, "B": 3})
 }
 
 // aligned sizes are such that rows begin at multiples of 16 bytes.
 func aligned() map[string]int {
-	return map[string]int{"R": 67, "C": 3000, "H": 4, "M": 200, "N": 328, "K": 520, "Q": 3000, "V": 160, "D": 520}
+	return map[string]int{"R": 67, "C": 3000, "H": 4, "M": 200, "N": 328, "K": 520, "Q": 3000, "V": 160, "D": 520, "P": 40, "T": 301, "S": 150, "E": 160, "G": 2, "J": 3, "B": 3}
 }
 
 // TestRepeated: a hundred runs on the same inputs, none of them waited for, while

@@ -12,7 +12,7 @@
 //	all         all tests
 //
 // A folder may end in /..., which stands for all folders below. With -every N it is a sample:
-// every Nth test, beginning with number K modulo N.
+// every Nth test, beginning with number K modulo N, and one at least.
 //
 // A test has the property if it names package testlevel or tool, or has a go statement; or if it
 // names a package that imports testlevel or tool outside of its tests, or a function, method, type or
@@ -83,14 +83,15 @@ func arguments(root, property string, patterns []string, every, from int) ([]str
 			return nil, fmt.Errorf("no folder %s", pattern)
 		}
 	}
+	if len(where) == 0 {
+		return nil, fmt.Errorf("no test in %s has property %s", strings.Join(patterns, " "), property)
+	}
+	every = min(every, len(where)) // one at least
 	var names, folders []string
 	for i, test := range slices.Sorted(maps.Keys(where)) {
 		if i%every == from%every {
 			names, folders = append(names, test), append(folders, where[test]...)
 		}
-	}
-	if names == nil {
-		return nil, fmt.Errorf("no test in %s has property %s", strings.Join(patterns, " "), property)
 	}
 	slices.Sort(folders)
 	return append([]string{"-run", "^(" + strings.Join(names, "|") + ")$"}, slices.Compact(folders)...), nil

@@ -63,4 +63,7 @@ func TestArguments(t *testing.T) {
 			t.Errorf("every second from %d: %s, %v, want %s", from, args, err, want)
 		}
 	}
+	if args, err := arguments(root, "level", []string{"./a"}, 7, 5); err != nil || strings.Join(args, " ") != "-run ^(TestThroughTwo)$ ./a" {
+		t.Errorf("every seventh of two: %s, %v, want one", args, err)
+	}
 }

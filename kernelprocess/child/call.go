@@ -183,14 +183,15 @@ func (s *server) resolve(b *batch, calls []protocol.Call) (inlineBytes int64, er
 			}
 			n, ok := t.Bytes()
 			if inlineBytes += aligned(n); !ok || n > math.MaxInt64/4 || inlineBytes < 0 || inlineBytes > math.MaxInt64/2 {
-				return 0, s.inCall(i, &device.ArgumentError{Op: st.Name, Operand: st.call.Operands[k].Name, Got: fmt.Sprintf("has shape %v", t.Shape), Want: "every size at least 1, and no more than memory can hold"})
+				return 0, s.inCall(i, &device.ArgumentError{Op: st.Name, Operand: st.call.Operands[k].Name, Got: fmt.Sprintf("has shape %v", t.Shape), Want: "no size below 0, and no more than memory can hold"})
 			}
 		}
 	}
 	return inlineBytes, nil
 }
 
-func aligned(bytes int64) int64 { return (bytes + host.Alignment - 1) &^ (host.Alignment - 1) }
+// aligned returns the memory that an operand takes. One without elements has an address too.
+func aligned(bytes int64) int64 { return (max(1, bytes) + host.Alignment - 1) &^ (host.Alignment - 1) }
 
 func (s *server) resolveCall(st *step) (err error) {
 	c := st.call

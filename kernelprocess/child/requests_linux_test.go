@@ -431,7 +431,7 @@ func TestRefusedCalls(t *testing.T) {
 		{"other shape", "y", "has shape", protocol.CodeBadArgument, func(c *protocol.Call) { c.Operands[1].Tensor.Shape = []int{8, 2} }, data},
 		{"rank 0", "x", "", protocol.CodeBadArgument, func(c *protocol.Call) { c.Operands[0].Tensor.Shape = nil }, data[:2]},
 		{"other dtype", "y", "is f32", protocol.CodeBadArgument, func(c *protocol.Call) { c.Operands[1].Tensor.DType = num.F32 }, data},
-		{"size 0", "", "", protocol.CodeMalformed, func(c *protocol.Call) { c.Operands[0].Tensor.Shape = []int{0, 8} }, nil},
+		{"size 0", "y", "has shape [2 8]", protocol.CodeBadArgument, func(c *protocol.Call) { c.Operands[0].Tensor.Shape = []int{0, 8} }, nil},
 		{"data missing", "", "", protocol.CodeMalformed, func(c *protocol.Call) {}, data[1:]},
 		{"data left over", "", "", protocol.CodeMalformed, func(c *protocol.Call) {}, bytesOf(33)},
 		{"huge output", "y", "has shape [1073741824 1048576]", protocol.CodeBadArgument, func(c *protocol.Call) { c.Operands[1].Tensor.Shape = []int{1 << 30, 1 << 20} }, data},

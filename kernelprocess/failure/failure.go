@@ -59,6 +59,9 @@ func Of(err error) *protocol.Failure {
 		add("op", e.Op)
 		add("operand", e.Operand)
 		integer("position", int64(e.Position))
+		if e.Columns > 0 {
+			integer("columns", int64(e.Columns))
+		}
 		integer("value", int64(e.Value))
 		integer("bound", int64(e.Bound))
 		add("except", e.Except)
@@ -123,7 +126,7 @@ func withoutLaunch(f *protocol.Failure) error {
 	case protocol.CodeBadArgument:
 		switch {
 		case f.Detail("bound") != "":
-			return &engine.IndexError{Op: op, Operand: operand, Position: int(integer("position")), Value: int32(integer("value")),
+			return &engine.IndexError{Op: op, Operand: operand, Position: int(integer("position")), Columns: int(integer("columns")), Value: int32(integer("value")),
 				Bound: int(integer("bound")), Except: f.Detail("except"), IsOffset: f.Detail("is_offset") == "true"}
 		case op != "":
 			return &device.ArgumentError{Op: op, Operand: operand, Clause: f.Detail("clause"), Got: got, Want: want}

@@ -35,6 +35,7 @@ var typedErrors = []struct {
 	{protocol.CodeBadArgument, &device.ArgumentError{Op: "softmax.forward", Operand: "y", Clause: "softmax.C1", Got: "has shape [4 8]", Want: "[4 16] like x"}, []error{device.ErrBadArgument}},
 	{protocol.CodeBadArgument, &device.ArgumentError{Op: "gemm.forward", Operand: "C", Got: "overlaps A"}, []error{device.ErrBadArgument}},
 	{protocol.CodeBadArgument, &engine.IndexError{Op: "embedding.forward", Operand: "index", Position: 3, Value: -7, Bound: 100}, []error{device.ErrBadArgument}},
+	{protocol.CodeBadArgument, &engine.IndexError{Op: "combine.forward", Operand: "expert", Position: 15, Columns: 4, Value: 8, Bound: 8}, []error{device.ErrBadArgument}},
 	{protocol.CodeBadArgument, &engine.IndexError{Op: "crossentropy", Operand: "label", Position: 0, Value: 9, Bound: 1 << 40, Except: " or -1 (ignored)"}, []error{device.ErrBadArgument}},
 	{protocol.CodeBadArgument, &device.ArgumentError{Op: "cpu: alloc", Got: "0 bytes", Want: "at least 1"}, []error{device.ErrBadArgument}},
 	{protocol.CodeNoDevice, &device.NoDeviceError{Name: "cuda:9", Known: []string{"cpu", "cuda:N"}, Reason: "there is one GPU"}, []error{device.ErrNoDevice}},

@@ -74,7 +74,7 @@ func (r *reader) data(c *Call, with uint8) []byte {
 	case r.err != nil:
 		return nil
 	case !ok:
-		r.fail("operands with a size of 0, or that no frame can hold")
+		r.fail("operands that no frame can hold")
 		return nil
 	case n > int64(len(r.rest)):
 		r.fail("%d bytes of data, want %d", len(r.rest), n)

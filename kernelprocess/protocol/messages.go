@@ -164,11 +164,11 @@ func (r *reader) tensor() (t Tensor) {
 }
 
 // Bytes returns the bytes of the elements without gaps. It returns false if they exceed int64
-// or a size is 0.
+// or a size is below 0.
 func (t *Tensor) Bytes() (int64, bool) {
 	n := int64(t.DType.Size())
 	for _, size := range t.Shape {
-		if size < 1 || n > math.MaxInt64/int64(size) {
+		if size < 0 || size > 0 && n > math.MaxInt64/int64(size) {
 			return 0, false
 		}
 		n *= int64(size)
@@ -269,7 +269,7 @@ func ParseCalls(body []byte) (calls []Call, data []byte, err error) {
 		calls[i] = r.call()
 		n, ok := calls[i].carried(WithRequest)
 		if want += n; !ok || want < 0 {
-			r.fail("call %d has operands in the frames with a size of 0, or that no frame can hold", i)
+			r.fail("call %d has operands in the frames that no frame can hold", i)
 		}
 	}
 	data = r.remaining()

@@ -24,9 +24,11 @@ type action uint8
 const (
 	actApply     action = iota // dst = run(a, b, c)
 	actLoad                    // dst = operand, widened
+	actStored                  // dst = operand, its patterns
+	actLookup                  // dst = the row of a table that an index names, widened
 	actCol                     // dst = column numbers
 	actColFloat                // dst = column numbers, rounded
-	actRandom                  // dst = random words
+	actRandom                  // dst = random words, or the numbers of elements
 	actInside                  // dst = 0 ≤ a < C
 	actRowSum                  // lanes += a
 	actRowMax                  // row value = max
@@ -45,7 +47,7 @@ type instruction struct {
 	dst     slot
 	a, b, c slot
 	node    *def.Node // whose value this is, or that is stored
-	operand int       // actLoad, actStore
+	operand int       // actLoad, actLookup, actStore
 	sum     int       // reductions: index of its lanes
 }
 
@@ -57,7 +59,7 @@ const (
 	broadcast               // a chunk filled with a row's or a call's single value
 	keptRow                 // a whole row of the worker's own, kept between passes
 	perColumn               // a value per column, shared by all workers
-	inputView               // an f32 input, read in place; never one that is stored, as an output may overwrite it
+	inputView               // an input of 32 bits, read in place; never one that is stored, as an output may overwrite it
 )
 
 type slotPlan struct {
@@ -119,7 +121,7 @@ func (costs) Compute(*def.Node) int { return 1 }
 
 // Keep implements lower.Costs.
 func (c costs) Keep(n *def.Node, _ []*lower.Kept) int {
-	if !c.keepsRows || len(n.Args) == 0 {
+	if !c.keepsRows || len(n.Args) == 0 || n.Op == def.OpLookup {
 		return lower.Never
 	}
 	return 0
@@ -138,6 +140,14 @@ type compiler struct {
 
 // compileRowwise turns the plan of a definition into instructions.
 func compileRowwise(d *def.Definition, dtypes []num.DType, class Class) (Program, error) {
+	if stages := d.Stages(dtypes); stages != nil {
+		return CompileStages(d, stages, func(part *def.Definition, dtypes []num.DType) (Program, error) {
+			return compileRowwise(part, dtypes, class)
+		})
+	}
+	if d.IsFlat() {
+		class = Short
+	}
 	plan := lower.NewProgram(d, dtypes, lower.Whole(d), costs{keepsRows: class == Short})
 	p := &rowwise{d: d, dtypes: plan.DTypes, flat: d.IsFlat()}
 	c := &compiler{p: p, at: map[*def.Node]slot{}}
@@ -216,7 +226,7 @@ func (c *compiler) pass(b *lower.Block) (p pass) {
 			}
 		case s.Action == lower.Store:
 			p.code = append(p.code, c.store(s))
-		case s.Action == lower.Load && s.Format == num.F32 && !isStored[n]:
+		case s.Action == lower.Load && s.Format.Size() == 4 && !isStored[n]:
 			if _, ok := c.at[n]; !ok {
 				c.p.slots[c.place(n, inputView)].operand = s.Operand
 			}
@@ -354,13 +364,19 @@ func (c *compiler) instruction(n *def.Node) instruction {
 	case def.OpInput:
 		in.action, in.operand = actLoad, n.Operand
 		return in
+	case def.OpLookup:
+		in.action, in.operand = actLookup, n.Args[0].Operand
+		return in
 	case def.OpCol:
 		in.action = actCol
 		return in
 	case def.OpColFloat:
 		in.action = actColFloat
 		return in
-	case def.OpRandom:
+	case def.OpStored:
+		in.action, in.operand = actStored, n.Operand
+		return in
+	case def.OpRandom, def.OpRandomRow, def.OpElement, def.OpElementHigh:
 		in.action = actRandom
 		return in
 	case def.OpInside:

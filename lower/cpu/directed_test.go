@@ -218,6 +218,37 @@ func TestInfiniteRows(t *testing.T) {
 	}
 }
 
+// TestOrderings has columns that contend in rows of every length around what an insertion sort and a
+// chunk take.
+func TestOrderings(t *testing.T) {
+	d := def.Must(def.Rowwise("orders", func(b *def.Builder) {
+		x, e, k := b.In("x"), b.In("e", def.Like("x")), b.IntParam("k", def.Default(3))
+		rank := def.Rank(x)
+		last := def.RowKth(x.Neg(), k)
+		b.Out("rank", rank)
+		b.OutRow("last", last)
+		b.OutRow("kept", def.RowNucleus(x, e.Abs(), def.Const(0.75)))
+		b.OutRow("again", def.RowKth(def.Select(rank.Less(last), x, def.Zero), last))
+		b.OutRow("sum", def.RowSum(def.Select(rank.LessEqual(k), x, def.Zero)), def.Only(num.F32))
+		b.OutSlots("columns", def.Packed(rank.Less(k), b.Col()))
+		b.OutSlots("values", def.Packed(rank.Less(k), x.Neg()), def.Like("x"))
+		b.Out("back", def.Unpacked(rank.LessEqual(k), b.InSlots("slots", def.Like("x"))).Add(x), def.Like("x"))
+		b.OutCol("counts", def.ColSum(def.Select(rank.Less(k), def.One, def.Zero)), def.Only(num.F32))
+	}))
+	g := gen.New(t.Name())
+	for _, cols := range []int{1, 2, 3, 23, 24, 25, 256, 511, 513, 2049, 1<<16 + 3} {
+		dtypes := dtypesOf(d, num.FloatDTypes[cols%3])
+		for _, k := range contenders {
+			p := k.compile(t, d, dtypes)
+			c := randdef.NewCase(g, d, dtypes, map[string]int{"R": max(3, min(60, 10_000/cols)), "C": cols, "K": 1 + cols%4})
+			randdef.Contenders(g, c.Operands[0])
+			want, got := answer(t, c), c.Clone()
+			cputest.Execute(p, cputest.CallOf(got), 3, g)
+			report(t, got, want, p, "%d columns, %s", cols, k.name)
+		}
+	}
+}
+
 // TestColumnsOfExtremes has columns that contend for a row's extremes, in rows of every
 // length around a chunk.
 func TestColumnsOfExtremes(t *testing.T) {

@@ -67,6 +67,16 @@ func loweringOf(f def.Form) *lowering {
 		return &lowering{"gather", compileGather}
 	case *def.Scatter:
 		return &lowering{"scatter", compileScatter}
+	case *def.LookupSum:
+		return &lowering{"gather-sum", compileGatherSum}
+	case *def.Sort:
+		return &lowering{"dispatch", compileDispatch}
+	case *def.RowWrite:
+		return &lowering{"row-write", compileRowWrite}
+	case *def.Stream:
+		return &lowering{"stream", compileStream}
+	case *def.StreamBackward:
+		return &lowering{"stream-backward", compileStreamBackward}
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // view returns n stored elements of a row, without copying.
-func view[T uint16 | float32](a *num.Array, row, col, n int) []T {
+func view[T uint16 | int32 | float32](a *num.Array, row, col, n int) []T {
 	var t T
 	size := int(unsafe.Sizeof(t))
 	bytes := a.Data[(row*a.Stride+col)*size:][:n*size]
@@ -28,6 +28,19 @@ func Load(d []float32, a *num.Array, row, col int) {
 		num.E5M2sToF32s(d, a.Data[row*a.Stride+col:][:len(d)])
 	default:
 		copy(d, view[float32](a, row, col, len(d)))
+	}
+}
+
+// LoadPatterns reads the patterns of elements, those of 16 bits zero-extended. The array has no
+// batch axes.
+func LoadPatterns(d []float32, a *num.Array, row, col int) {
+	if a.DType.Size() == 4 {
+		copy(d, view[float32](a, row, col, len(d)))
+		return
+	}
+	x := ints(d)
+	for i, p := range view[uint16](a, row, col, len(d)) {
+		x[i] = int32(p)
 	}
 }
 

@@ -23,7 +23,8 @@ var primitives = map[def.Op]primitive{
 	def.OpAdd: add, def.OpSub: sub, def.OpMul: mul, def.OpDiv: div, def.OpSqrt: sqrt, def.OpFMA: fma,
 	def.OpNeg: neg, def.OpAbs: abs, def.OpMin: minimum, def.OpMax: maximum, def.OpRint: rint, def.OpScale: scale,
 	def.OpIToF: itof, def.OpFToI: ftoi, def.OpIAdd: iadd, def.OpISub: isub, def.OpIAnd: iand, def.OpIOr: ior,
-	def.OpShl: shl, def.OpShr: shr, def.OpSelect: choose,
+	def.OpIMul: imul, def.OpUMulHigh: umulHigh, def.OpIXor: ixor,
+	def.OpShl: shl, def.OpShr: shr, def.OpShrU: shrU, def.OpSelect: choose,
 }
 
 // Comparisons by type of argument, and roundings by format.
@@ -303,6 +304,34 @@ func ior(d, a, b, _ []float32) {
 	}
 }
 
+func ixor(d, a, b, _ []float32) {
+	x, y, z := ints(d), ints(a)[:len(d)], ints(b)[:len(d)]
+	for i := range x {
+		x[i] = y[i] ^ z[i]
+	}
+}
+
+func imul(d, a, b, _ []float32) {
+	x, y, z := ints(d), ints(a)[:len(d)], ints(b)[:len(d)]
+	for i := range x {
+		x[i] = y[i] * z[i]
+	}
+}
+
+func umulHigh(d, a, b, _ []float32) {
+	x, y, z := ints(d), ints(a)[:len(d)], ints(b)[:len(d)]
+	for i := range x {
+		x[i] = int32(uint64(uint32(y[i])) * uint64(uint32(z[i])) >> 32)
+	}
+}
+
+func shrU(d, a, b, _ []float32) {
+	x, y, z := ints(d), ints(a)[:len(d)], ints(b)[:len(d)]
+	for i := range x {
+		x[i] = int32(uint32(y[i]) >> (uint32(z[i]) & 31))
+	}
+}
+
 func shl(d, a, b, _ []float32) {
 	x, y, z := ints(d), ints(a)[:len(d)], ints(b)[:len(d)]
 	for i := range x {
@@ -385,16 +414,36 @@ func argMinOf(m float32, at *int32, x []float32, first int) float32 {
 	return m
 }
 
+// plus returns the loop that adds values of a type.
+func plus(t def.Type) primitive {
+	if t == def.Int {
+		return iadd
+	}
+	return add
+}
+
 // addToLanes adds x to lanes, element i to lane (first+i) mod len(lanes).
-func addToLanes(lanes, x []float32, first int) {
+func addToLanes(plus primitive, lanes, x []float32, first int) {
 	for len(x) > 0 {
 		at := first & (len(lanes) - 1)
 		n := min(len(x), len(lanes)-at)
 		l := lanes[at : at+n]
-		add(l, l, x[:n], nil)
+		plus(l, l, x[:n], nil)
 		x = x[n:]
 		first += n
 	}
+}
+
+// treeOf adds up lanes of a type: floats as a tree.
+func treeOf(t def.Type, lanes []float32) float32 {
+	if t != def.Int {
+		return tree(lanes)
+	}
+	sum := int32(0)
+	for _, x := range ints(lanes) {
+		sum += x
+	}
+	return math.Float32frombits(uint32(sum))
 }
 
 // tree adds neighbours until one sum is left, and overwrites the lanes.

@@ -104,7 +104,7 @@ func (j *rowJob) prepare(workers int) {
 	p := j.p
 	j.lanes = j.rows
 	if len(p.columnSums) > 0 {
-		j.lanes = min(j.rows, num.ColLanes(j.cols))
+		j.lanes = min(max(1, j.rows), num.ColLanes(j.cols)) // the lane of no rows is zeros
 	}
 	if p.flat {
 		j.perItem = num.FlatRow
@@ -114,7 +114,7 @@ func (j *rowJob) prepare(workers int) {
 	} else {
 		j.perItem = max(1, 1<<14/j.cols)
 		if len(p.totalSums) > 0 {
-			j.perItem = j.lanes // flat rows do not end where rows do: one worker takes all
+			j.perItem = max(1, j.lanes) // flat rows do not end where rows do: one worker takes all
 		}
 	}
 
@@ -132,7 +132,10 @@ func (j *rowJob) prepare(workers int) {
 	}
 	j.totals = growAll(j.totals, len(p.totalSums))
 	for i := range p.totalSums {
-		j.totals[i] = grow(j.totals[i], (j.rows*j.cols+num.FlatRow-1)/num.FlatRow)
+		j.totals[i] = grow(j.totals[i], max(1, (j.rows*j.cols+num.FlatRow-1)/num.FlatRow))
+		if j.rows*j.cols == 0 {
+			j.totals[i][0] = 0
+		}
 	}
 	j.active = workers
 	for len(j.workers) < workers {
@@ -250,9 +253,10 @@ func (j *rowJob) addToTotal(w *worker, sum int, x []float32, e int) {
 		if at == 0 {
 			clear(lanes)
 		}
-		addToLanes(lanes, x[:n], at)
+		of := j.p.totalSums[sum].Type
+		addToLanes(plus(of), lanes, x[:n], at)
 		if at+n == length {
-			j.totals[sum][row] = tree(lanes[:min(len(lanes), length)])
+			j.totals[sum][row] = treeOf(of, lanes[:min(len(lanes), length)])
 		}
 		x = x[n:]
 		e += n
@@ -274,7 +278,7 @@ func (j *rowJob) oneRow(w *worker, row int) {
 		}
 		for _, in := range pass.code {
 			if in.action == actRowSum {
-				w.single[in.node.ID] = tree(w.lanes[in.sum][:min(len(w.lanes[in.sum]), j.cols)])
+				w.single[in.node.ID] = treeOf(in.node.Type, w.lanes[in.sum][:min(len(w.lanes[in.sum]), j.cols)])
 				clear(w.lanes[in.sum])
 			}
 		}
@@ -327,6 +331,10 @@ func (j *rowJob) execute(w *worker, code []instruction, at piece) {
 			}
 		case actLoad:
 			Load(w.frame[in.dst], &j.operands[in.operand], j.rowOf(in.operand, at), at.col)
+		case actStored:
+			LoadPatterns(w.frame[in.dst], &j.operands[in.operand], j.rowOf(in.operand, at), at.col)
+		case actLookup:
+			j.lookup(w.frame[in.dst], in.operand, ints(w.single)[in.node.Args[1].ID], at.col)
 		case actCol:
 			for i, x := 0, ints(w.frame[in.dst]); i < len(x); i++ {
 				x[i] = int32(at.col + i)
@@ -336,14 +344,14 @@ func (j *rowJob) execute(w *worker, code []instruction, at piece) {
 				x[i] = float32(at.col + i)
 			}
 		case actRandom:
-			j.random(w.frame[in.dst], w.single, in.node, at)
+			j.words(w.frame[in.dst], w.single, in.node, at)
 		case actInside:
 			x, a := ints(w.frame[in.dst]), ints(w.frame[in.a])
 			for i := range x {
 				x[i] = truth(a[i] >= 0 && int(a[i]) < j.cols)
 			}
 		case actRowSum:
-			addToLanes(w.lanes[in.sum], w.frame[in.a], at.col)
+			addToLanes(plus(in.node.Type), w.lanes[in.sum], w.frame[in.a], at.col)
 		case actRowMax:
 			w.single[in.node.ID] = maxOf(w.single[in.node.ID], w.frame[in.a])
 		case actRowMin:
@@ -362,7 +370,7 @@ func (j *rowJob) execute(w *worker, code []instruction, at piece) {
 		case actColSum:
 			lane := at.row % j.lanes * j.cols
 			sum := j.colLanes[in.sum][lane+at.col:][:at.n]
-			add(sum, sum, w.frame[in.a], nil)
+			plus(in.node.Type)(sum, sum, w.frame[in.a], nil)
 		case actTotalSum:
 			j.addToTotal(w, in.sum, w.frame[in.a], at.e)
 		case actStore:
@@ -406,8 +414,8 @@ func (j *rowJob) finishTotals() {
 				row := x[first:min(first+num.FlatRow, len(x))]
 				j.scratch = grow(j.scratch, num.RowLanes(len(row)))
 				clear(j.scratch)
-				addToLanes(j.scratch, row, 0)
-				x[sums] = tree(j.scratch[:min(len(j.scratch), len(row))])
+				addToLanes(plus(n.Type), j.scratch, row, 0)
+				x[sums] = treeOf(n.Type, j.scratch[:min(len(j.scratch), len(row))])
 				sums++
 			}
 			x = x[:sums]
@@ -431,7 +439,7 @@ func (j *rowJob) finishColumns(w *worker, col int) {
 		lane := func(l int) []float32 { return j.colLanes[i][l*j.cols+col:][:at.n] }
 		for count := j.lanes; count > 1; count = (count + 1) / 2 {
 			for l := range count / 2 {
-				add(lane(l), lane(2*l), lane(2*l+1), nil)
+				plus(n.Type)(lane(l), lane(2*l), lane(2*l+1), nil)
 			}
 			if count%2 == 1 {
 				copy(lane(count/2), lane(count-1))
@@ -466,6 +474,10 @@ func (j *rowJob) evaluateSingle(values []float32, v *single, row int) {
 	switch n.Op {
 	case def.OpInput:
 		Load(out, &j.operands[n.Operand], row, 0)
+	case def.OpStored:
+		LoadPatterns(out, &j.operands[n.Operand], row, 0)
+	case def.OpLookup:
+		j.lookup(out, n.Args[0].Operand, ints(values)[n.Args[1].ID], 0)
 	case def.OpParam:
 		if n.Type == def.Int {
 			ints(out)[0] = int32(j.params[n.Param])
@@ -493,15 +505,47 @@ func (j *rowJob) evaluateSingle(values []float32, v *single, row int) {
 	}
 }
 
-// random fills d with the random words of a piece's elements.
-func (j *rowJob) random(d []float32, single []float32, n *def.Node, at piece) {
+// lookup reads a row of a table from a column on, or +0 if the table has no such row.
+func (j *rowJob) lookup(d []float32, operand int, row int32, col int) {
+	if a := &j.operands[operand]; row >= 0 && int(row) < a.Rows {
+		Load(d, a, int(row), col)
+	} else {
+		clear(d)
+	}
+}
+
+// words fills d with the words of a piece's elements: random ones, or their numbers.
+func (j *rowJob) words(d []float32, single []float32, n *def.Node, at piece) {
 	x, s := ints(d), ints(single)
 	arg := func(i int) uint32 { return uint32(s[n.Args[i].ID]) }
-	seed := uint64(arg(0)) | uint64(arg(1))<<32
-	tensor, step := arg(2), arg(3)
+	wide := func(i int) uint64 { return uint64(arg(i)) | uint64(arg(i+1))<<32 }
+	first := uint64(at.e)
+	block := func(e uint64) [4]uint32 { return [4]uint32{uint32(e >> 2), uint32(e >> 34), arg(2), arg(3)} }
+	switch n.Op {
+	case def.OpElement:
+		first += wide(0)
+		for i := range x {
+			x[i] = int32(uint32(first + uint64(i)))
+		}
+		return
+	case def.OpElementHigh:
+		first += wide(0)
+		for i := range x {
+			x[i] = int32(uint32((first + uint64(i)) >> 32))
+		}
+		return
+	case def.OpRandomRow:
+		first = uint64(at.col)
+		block = func(e uint64) [4]uint32 { return [4]uint32{uint32(e >> 2), arg(2), arg(3), arg(4)} }
+	case def.OpRandom:
+		if len(n.Args) > 4 {
+			first += wide(4)
+		}
+	}
+	seed := wide(0)
 	for i := 0; i < len(x); {
-		e := uint64(at.e + i)
-		words := num.Philox(seed, [4]uint32{uint32(e >> 2), uint32(e >> 34), tensor, step})
+		e := first + uint64(i)
+		words := num.Philox(seed, block(e))
 		for k := e & 3; k < 4 && i < len(x); k++ {
 			x[i] = int32(words[k])
 			i++

@@ -23,17 +23,29 @@ func (w *walk) readNext(s *text, i int) {
 			return
 		}
 		s.open("{")
-		s.line("const i64 row = first + STEPS * p.lane_step + of_slot;")
-		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
+		w.nextRow(s)
+		if w.hasWhole() {
+			s.open("if constexpr (SENT) {")
+			for _, n := range w.sentLate() {
+				w.declareAt(s, n.Operand)
+				w.sendGroup(s, n)
+			}
+			s.close("} else {")
+			s.depth++
+		}
 		w.declareReadFirst(s)
 		for _, v := range w.readFirst() {
 			w.loadGroup(s, v.Node, w.k.keptName(v), "columns")
 		}
 		if len(w.aheadInputs()) > 0 {
 			s.open("if (g == 0) {")
-			w.loadRowInputs(s)
+			w.nextRowInputs(s)
 			s.close("}")
 		}
+		if w.hasWhole() {
+			s.close("}")
+		}
+		w.readAhead(s)
 		s.close("}")
 	case streamed:
 		s.line("send_next(at);")
@@ -92,6 +104,35 @@ func (w *walk) loadRowInputs(s *text) {
 	for _, n := range w.aheadInputs() {
 		s.line("if (row < p.rows) %s_next = %s;", name(n), w.k.rowExpression(n))
 	}
+}
+
+// nextRowInputs writes the same within a row: indices by which lookups are prefetched are known
+// already, and those of the row after the next are read.
+func (w *walk) nextRowInputs(s *text) {
+	for _, n := range w.aheadInputs() {
+		if w.isAheadIndex(n) {
+			s.line("%[1]s_next = %[1]s_later;", name(n))
+		} else {
+			s.line("if (row < p.rows) %s_next = %s;", name(n), w.k.rowExpression(n))
+		}
+	}
+	w.loadLater(s)
+}
+
+// loadLater writes the loads of the indices of the row after a row.
+func (w *walk) loadLater(s *text) {
+	for _, n := range w.aheadInputs() {
+		if w.isAheadIndex(n) {
+			at := fmt.Sprintf("(row + STEPS * p.lane_step) * p.%s_stride", w.k.operands[n.Operand])
+			s.line("if (row + STEPS * p.lane_step < p.rows) %s_later = %s;", name(n), w.k.loadOf(n, at))
+		}
+	}
+}
+
+// nextRow declares the row that a thread computes after this one.
+func (w *walk) nextRow(s *text) {
+	s.line("const i64 row = first + STEPS * p.lane_step + of_slot;")
+	s.line("const u32 columns = row < p.rows ? p.cols : 0;")
 }
 
 // takeAll writes the wait for the row's inputs, which go to registers if there is room.

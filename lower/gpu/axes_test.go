@@ -40,11 +40,11 @@ func stackDefinition(i int) *def.Definition {
 }
 
 // place adds a call on operands as they are laid out.
-func (p *tables) place(t testing.TB, label string, k *gpu.Kernel, before *trial.Operands) {
+func (p *tables) place(t testing.TB, label string, k *gpu.Kernel, before *trial.Operands, params ...float64) {
 	t.Helper()
 	amongNaNs(before)
-	want := answeredWith(t, before, reference.Options{Accum: p.accum})
-	p.calls = append(p.calls, &call{label: label, kernel: k, before: before, want: want, limits: p.limits, tile: p.tile})
+	want := answeredWith(t, before, reference.Options{Accum: p.accum, Params: params})
+	p.calls = append(p.calls, &call{label: label, kernel: k, before: before, want: want, params: params, limits: p.limits, tile: p.tile})
 }
 
 // contiguous returns operands without gaps. Their groups have three, no and all other

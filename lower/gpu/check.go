@@ -3,6 +3,7 @@ package gpu
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"tokitai/def"
@@ -43,16 +44,44 @@ func indexOperands(d *def.Definition) int {
 // and name_is_refused, by which the other kernels read its result.
 func checkSource(d *def.Definition, name string) string {
 	isAllowed := "(v >= 0 && v < p.bound) || (p.has_except && v == p.except)"
-	if d.Groups().Offsets != "" { // they ascend from 0 to the bound
-		isAllowed = "(i == 0 ? v == 0 : v >= p.index[(i - 1) * p.stride]) && (i < p.count - 1 || v == p.bound)"
+	if d.HasOffsets() { // they ascend from 0 to the bound
+		ascends := "(i == 0 ? v == 0 : v >= p.index[(i - 1) * p.stride]) && (i < p.count - 1 || v == p.bound)"
+		if isAllowed = ascends; hasLengths(d) { // and other operands have indices in range, as far as they are in use
+			isAllowed = "p.is_offsets ? " + ascends + " : (v >= 0 && v < p.bound) || (p.lengths && i % p.cols * p.each >= p.lengths[i / p.cols * p.lengths_stride])"
+		}
 	}
-	return named(checkText, "PREFIX", name, "INDEX_OPERANDS", strconv.Itoa(indexOperands(d)), "IS_ALLOWED", isAllowed)
+	params := ""
+	if hasLengths(d) {
+		params = "    const i32* lengths; // of rows, or null if all of a row is in use: each says so of `each` elements\n" +
+			"    i64 lengths_stride, each;\n    i32 is_offsets, none;\n"
+	}
+	return named(checkText, "PREFIX", name, "INDEX_OPERANDS", strconv.Itoa(indexOperands(d)), "IS_ALLOWED", isAllowed, "LENGTHS_PARAMS", params)
+}
+
+// hasLengths reports whether lengths say how much of an index is in use.
+func hasLengths(d *def.Definition) bool {
+	return slices.ContainsFunc(d.Operands, func(o def.Operand) bool { return o.Lengths != "" })
 }
 
 // PlanChecked is like Plan, with a checking pass first: if an index is out of range, the
 // launches write nothing, and the words given to [Plan.Place] say why.
 func (k *Kernel) PlanChecked(p *Plan, call *lower.Call, limits Limits) error {
 	p.reset()
+	most := 0
+	for i := range k.d.Operands {
+		o := &k.d.Operands[i]
+		if !o.IsIndex {
+			continue
+		}
+		count := call.Operands[i].Rows * call.Operands[i].Cols
+		if most = max(most, count); count > maxChecked {
+			return fmt.Errorf("%s: %s has %d indices, want at most 2^32 where out-of-range ones are rejected", k.d.Name, o.Name, count)
+		}
+	}
+	blocks := max(1, min(tiles(most, 256), 8*limits.Multiprocessors))
+	if hasIndex(k.d) {
+		p.launch(k.check, [3]uint32{uint32(blocks), uint32(indexOperands(k.d)), 1}, [3]uint32{256, 1, 1}, 0)
+	}
 	for i := range k.d.Operands {
 		o := &k.d.Operands[i]
 		if !o.IsIndex {
@@ -60,20 +89,25 @@ func (k *Kernel) PlanChecked(p *Plan, call *lower.Call, limits Limits) error {
 		}
 		a := &call.Operands[i]
 		count := a.Rows * a.Cols
-		if count > maxChecked {
-			return fmt.Errorf("%s: %s has %d indices, want at most 2^32 where out-of-range ones are rejected", k.d.Name, o.Name, count)
-		}
-		c := Check{Operand: i, Bound: call.Size(k.d, o.Bound)}
+		c := Check{Operand: i, Bound: o.Limit(func(letter string) int { return call.Size(k.d, letter) })}
 		if o.Except != "" {
 			c.Except = int32(call.Params[k.d.Param(o.Except)])
 		}
-		blocks := min(tiles(count, 256), max(8*limits.Multiprocessors, 1))
-		p.launch(k.check, [3]uint32{uint32(blocks), 1, 1}, [3]uint32{256, 1, 1}, 0)
 		p.pointers(a.Pointer)
 		p.status(len(p.Checks))
 		p.ints(a.Stride, a.Cols, count, c.Bound)
 		p.half(uint32(c.Except))
 		p.bools(o.Except != "")
+		if hasLengths(k.d) {
+			var lengths lower.Operand
+			each := 0
+			if o.Lengths != "" {
+				lengths, each = call.Operands[k.d.Operand(o.Lengths)], call.Size(k.d, o.Each)
+			}
+			p.pointers(lengths.Pointer)
+			p.ints(lengths.Stride, each)
+			p.bools(o.IsOffsets, false)
+		}
 		p.Checks = append(p.Checks, c)
 	}
 	checks := len(p.Launches)

@@ -3,12 +3,17 @@ package gpu_test
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 
 	"tokitai/def"
 	"tokitai/internal/gen"
+	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
+	"tokitai/op/layernorm"
+	"tokitai/op/rmsnorm"
+	"tokitai/op/rope"
 	"tokitai/trial/randdef"
 )
 
@@ -101,4 +106,77 @@ func TestColumnsOfExtremes(t *testing.T) {
 			t.Errorf("warps of %d: %s", warp, text)
 		}
 	}
+}
+
+// TestColumnsInRegisters computes gradients whose column sums a block of one row adds up in registers,
+// with more rows than a sum has lanes.
+func TestColumnsInRegisters(t *testing.T) {
+	t.Parallel()
+	var b batch
+	b.source.WriteString(plainly)
+	g := gen.New(t.Name())
+	for _, test := range []struct {
+		d     *def.Definition
+		dtype num.DType
+		sizes [][2]int
+	}{
+		{rmsnorm.ResidualBackwardDefinition, num.F32, [][2]int{{2, 4096}, {5, 4000}}},
+		{rmsnorm.BackwardDefinition, num.F32, [][2]int{{259, 2064}, {3, 4096}}},
+	} {
+		dtypes := test.d.DTypes(test.dtype)
+		k := b.compile(test.d, dtypes, gpu.Vector)
+		for i, s := range test.sizes {
+			c := randdef.NewCase(g, test.d, dtypes, sized(test.d, gpu.Vector, s))
+			b.add(t, fmt.Sprintf("%s %s %v", test.d.Name, dtypes, s), k, c, layout{variant: gpu.Vector, inPlace: i > 0})
+		}
+	}
+	run, _ := b.plan(t, 32, false)
+	inRegisters := 0
+	for _, l := range run.Launches {
+		if strings.HasSuffix(l.Entry, "_rows128_fused4") && l.Block[0] == 128 {
+			inRegisters++
+		}
+	}
+	if want := 4; inRegisters != want {
+		t.Errorf("%d calls add up columns in registers, want %d", inRegisters, want)
+	}
+	b.run(t, simtest.Plain, 32, 1)
+}
+
+// TestWholeLanes computes gradients of rows that fill all lanes of column sums, twice, by the kernels
+// for them.
+func TestWholeLanes(t *testing.T) {
+	t.Parallel()
+	var b batch
+	b.source.WriteString(plainly)
+	g := gen.New(t.Name())
+	for i, test := range []struct {
+		d     *def.Definition
+		sizes map[string]int
+	}{
+		{rope.NormBackwardDefinition, map[string]int{"R": 16384, "C": 64, "P": 40}},
+		{rmsnorm.ResidualBackwardDefinition, map[string]int{"R": 4096, "C": 1024}},
+		{layernorm.BackwardDefinition, map[string]int{"R": 1024, "C": 4096}},
+	} {
+		if isSmoke() && i > 1 {
+			continue
+		}
+		dtypes := test.d.DTypes(num.BF16)
+		c := randdef.NewCase(g, test.d, dtypes, test.sizes)
+		for i, a := range c.Operands { // a NaN in each row would hide everything else
+			if o := &test.d.Operands[i]; o.IsIn && !o.IsIndex {
+				for e := range a.Rows * a.Cols {
+					a.Set(e/a.Cols, e%a.Cols, float32(g.Below(4097)-2048)/1024)
+				}
+			}
+		}
+		b.add(t, test.d.Name, b.compile(test.d, dtypes, gpu.Vector), c, layout{variant: gpu.Vector, inPlace: i > 0})
+	}
+	run, _ := b.plan(t, 32, false)
+	for _, l := range run.Launches {
+		if strings.Contains(l.Entry, "_rows") && !strings.HasSuffix(l.Entry, "_whole") {
+			t.Errorf("%s computes whole rows", l.Entry)
+		}
+	}
+	b.run(t, simtest.Plain, 32, 1)
 }

@@ -75,7 +75,7 @@ func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, c
 		limits := c.limits
 		limits.WarpWidth = warp
 		var err error
-		if arguments := newCall(c.before.Definition, operands, nil); p.accum != def.FMAChain {
+		if arguments := newCall(c.before.Definition, operands, c.params); p.accum != def.FMAChain {
 			err = c.kernel.PlanTiles(&plan, arguments, c.tile)
 		} else {
 			err = c.kernel.Plan(&plan, arguments, limits)
@@ -90,7 +90,7 @@ func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, c
 		}
 		run.Buffers, run.Launches = append(run.Buffers, memory), append(run.Launches, simtest.LaunchesOf(c.kernel, &plan)...)
 	}
-	source := plainly + p.source.String()
+	source := plainly + withoutUnused(p.source.String(), run.Launches)
 	if p.accum != def.FMAChain {
 		source = fmt.Sprintf("#define TOKITAI_MMA_STEP %d\n#define TOKITAI_MMA_BITS %d\n#include \"tensorcore.h\"\n", p.accum.L, p.accum.F) + source
 	}

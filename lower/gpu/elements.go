@@ -3,7 +3,6 @@ package gpu
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"tokitai/def"
 	"tokitai/lower"
@@ -27,45 +26,58 @@ func (k *rowwise) rowsOf(s *text, p *lower.Program) {
 			continue
 		}
 		v := fmt.Sprintf("p.row_values[%d * p.rows + row]", slices.Index(k.handedOn, n))
-		if n.Type == def.Int {
-			v = "(i32)bits_of(" + v + ")"
-		}
-		k.declare(s, n, v)
+		k.declare(s, n, fromScratch(n.Type, v))
 	}
 }
 
 func (k *rowwise) rowExpression(n *def.Node) string {
-	if n.Op == def.OpInput {
-		return k.load(n.Operand, fmt.Sprintf("row * p.%s_stride", k.operands[n.Operand]))
+	if isLoad(n) {
+		return k.loadOf(n, fmt.Sprintf("row * p.%s_stride", k.operands[n.Operand]))
+	}
+	if n.Op == def.OpLookup {
+		return k.lookupRow(n)
 	}
 	return k.expression(n)
 }
 
 // fetchGroups reads the groups of inputs and random words that a pass needs.
 func (k *rowwise) fetchGroups(s *text, p *lower.Program, at func(operand int) string, flat string) {
-	for _, step := range p.Passes[0].Elements.With(lower.Load) {
+	for _, step := range loadedOperands(p) {
 		n := step.Node
-		s.line("const %s %s_group = %s;", groupType(step.Format), k.operands[n.Operand], k.fetch(step.Format, at(n.Operand), "n"))
+		from := k.fetch(step.Format, at(n.Operand), "n")
+		if n.Extent == def.PerElement && k.isPassing(p) {
+			from = fmt.Sprintf("fetch%d_passing(%s, n)", 8*step.Format.Size(), at(n.Operand))
+		}
+		s.line("const %s %s_group = %s;", groupType(step.Format), k.operands[n.Operand], from)
 	}
-	k.randomGroups(s, p, flat)
+	k.findRows(s, lower.Nodes(p.Passes[0].Elements.With(lower.LoadRow)))
+	k.fetchLookups(s, p)
+	k.wordGroups(s, p, flat)
 }
 
-// randomGroups draws the random words of a group whose first element has that flat index.
-func (k *rowwise) randomGroups(s *text, p *lower.Program, flat string) {
-	for _, step := range p.Passes[0].Elements.Steps {
-		if n := step.Node; step.Action == lower.Compute && n.Op == def.OpRandom {
-			s.line("i32 %s_group[8];", name(n))
-			s.line("random_words(%s_group, %s, (u64)(%s));", name(n), k.arguments(n), flat)
+// isPassing reports whether caches should keep the tables of a kernel's lookups rather than its
+// other operands, which no thread accesses twice. These consist of whole groups then.
+func (k *rowwise) isPassing(p *lower.Program) bool {
+	return k.variant == Vector && !k.d.IsFlat() && len(p.Passes[0].Elements.With(lower.LoadRow)) > 0
+}
+
+// loadedOperands returns the steps that load elements, one for each operand.
+func loadedOperands(p *lower.Program) (loads []lower.Step) {
+	for _, l := range p.Passes[0].Elements.With(lower.Load) {
+		if !slices.ContainsFunc(loads, func(other lower.Step) bool { return other.Operand == l.Operand }) {
+			loads = append(loads, l)
 		}
 	}
+	return loads
 }
 
-func (k *rowwise) arguments(n *def.Node) string {
-	var args []string
-	for _, a := range n.Args {
-		args = append(args, k.value(a))
+// wordGroups computes the words of a group whose first element has that flat index.
+func (k *rowwise) wordGroups(s *text, p *lower.Program, flat string) {
+	for _, step := range p.Passes[0].Elements.Steps {
+		if n := step.Node; step.Action == lower.Compute && isWord(n) {
+			k.words(s, n, flat)
+		}
 	}
-	return strings.Join(args, ", ")
 }
 
 // elementsOf declares the values of element j.
@@ -74,6 +86,8 @@ func (k *rowwise) elementsOf(s *text, p *lower.Program, column string) {
 		switch step.Action {
 		case lower.Load:
 			k.get(s, step.Node, k.operands[step.Operand]+"_group")
+		case lower.LoadRow:
+			k.get(s, step.Node, name(step.Node)+"_values")
 		case lower.Compute:
 			k.compute(s, step.Node, column)
 		}
@@ -82,9 +96,11 @@ func (k *rowwise) elementsOf(s *text, p *lower.Program, column string) {
 
 // compute declares a value of element j that is not an input.
 func (k *rowwise) compute(s *text, n *def.Node, column string) {
+	if isWord(n) {
+		k.declare(s, n, k.wordOf(n))
+		return
+	}
 	switch n.Op {
-	case def.OpRandom:
-		k.declare(s, n, name(n)+"_group[j]")
 	case def.OpCol:
 		k.declare(s, n, "(i32)("+column+")")
 	case def.OpColFloat:
@@ -96,7 +112,11 @@ func (k *rowwise) compute(s *text, n *def.Node, column string) {
 
 // get declares element j of a group.
 func (k *rowwise) get(s *text, n *def.Node, group string) {
-	k.declare(s, n, fmt.Sprintf("get_%s(%s, j)", k.dtypes[n.Operand], group))
+	format := k.dtypes[operandOf(n)].String()
+	if n.Op == def.OpStored {
+		format = "stored"
+	}
+	k.declare(s, n, fmt.Sprintf("get_%s(%s, j)", format, group))
 }
 
 // elements writes the kernel that stores element outputs, row by row.
@@ -106,19 +126,42 @@ func (k *rowwise) elements(s *text) {
 	s.line("// Element outputs, in groups of eight neighbours of a row.")
 	k.entry(s, "elements", 256)
 	k.scalarsOf(s, p)
-	s.line("const i64 groups = ((i64)p.cols + 7) / 8;")
+	if len(k.elementOutputs) == 0 {
+		s.line("const i64 groups = 1;")
+	} else {
+		s.line("const i64 groups = ((i64)p.cols + 7) / 8;")
+	}
 	s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.rows * groups; q += gridDim.x * 256LL) {")
-	s.line("const i64 row = q / groups;")
-	s.line("const u32 c = (u32)(q %% groups) * 8;")
-	s.line("const int n = inside(c, p.cols);")
+	s.line("const i64 row = quotient(q, groups);")
+	s.line("const u32 c = (u32)(q - row * groups) * 8;")
+	k.countInside(s)
 	k.rowsOf(s, p)
-	k.fetchGroups(s, p, k.atRow, "row * p.cols + c")
-	k.storeGroups(s, p, func(operand int) { k.put(s, operand, k.atRow(operand), "n") })
 	if !k.hasRows {
 		k.storeRows(s, "c == 0")
 	}
+	if need := k.d.Exec().Need; need != nil {
+		s.line("if (%s == 0) continue;", name(need))
+	}
+	k.fetchGroups(s, p, k.atRow, "row * p.cols + c")
+	k.storeGroups(s, p, func(operand int) {
+		if d := k.dtypes[operand]; k.isPassing(p) {
+			s.line("put%d_passing(%s, n, group_%s(%s_out));", 8*d.Size(), k.atRow(operand), d, k.operands[operand])
+		} else {
+			k.put(s, operand, k.atRow(operand), "n")
+		}
+	})
 	s.close("}")
 	s.close("}")
+}
+
+// countInside declares how many elements of the group at column c are inside the row: with vector
+// access all eight, unless the division into rows does not matter.
+func (k *rowwise) countInside(s *text) {
+	if k.variant == Vector && !k.d.IsFlat() {
+		s.line("const int n = 8;")
+	} else {
+		s.line("const int n = inside(c, p.cols);")
+	}
 }
 
 // elementProgram plans the kernels that store element outputs.
@@ -127,7 +170,11 @@ func (k *rowwise) elementProgram() *lower.Program {
 	if !k.hasRows {
 		stores = append(stores, k.rowOutputs...)
 	}
-	return k.afterRows(stores, nil)
+	var values []*def.Node
+	if need := k.d.Exec().Need; need != nil {
+		values = []*def.Node{need}
+	}
+	return k.afterRows(stores, values)
 }
 
 // atFlat returns the address of an operand's group from element c on, in flat order.

@@ -49,7 +49,7 @@ var reserved = strings.Fields(`
 	goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
 	register reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this
 	thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-	KERNEL KERNEL_BLOCKS SHARED SHARED_DYN BARRIER WARP_BARRIER SHFL_DOWN SHFL_UP SHFL_XOR SHFL_IDX ATOMIC_ADD ATOMIC_MIN UNROLL UNROLL_TWICE ROLLED MAY_ALIAS DEVICE
+	KERNEL KERNEL_BLOCKS SHARED SHARED_DYN BARRIER WARP_BARRIER SHFL_DOWN SHFL_UP SHFL_XOR SHFL_IDX ATOMIC_ADD ATOMIC_MIN ATOMIC_MAX UNROLL UNROLL_TWICE ROLLED MAY_ALIAS DEVICE
 	SIM_INTERNAL TOKITAI_SIM INFINITE RENEW START_NEXT AWAIT_PREVIOUS threadIdx blockIdx blockDim gridDim warpSize linux unix assert errno
 	rows cols slots row_count column_count row_values column_lanes lanes lane_step padded totals_in totals_out total_count total_length refused pad`)
 
@@ -118,7 +118,7 @@ func intText(v int32) string {
 
 // name returns the variable of a node's value. Inline values have none.
 func name(n *def.Node) string {
-	if n.Name != "" && n.Op != def.OpCol && n.Op != def.OpColFloat {
+	if n.Name != "" && n.Op != def.OpCol && n.Op != def.OpColFloat && n.Op != def.OpStored {
 		return fmt.Sprintf("%s_%d", strings.Trim(strings.ReplaceAll(n.Name, "__", "_"), "_"), n.ID)
 	}
 	return fmt.Sprintf("t%d", n.ID)
@@ -197,8 +197,9 @@ var forms = map[def.Op]string{
 	def.OpLess: "%s < %s", def.OpLessEqual: "%s <= %s", def.OpEqual: "%s == %s", def.OpNotEqual: "%s != %s",
 	def.OpInside: "%[1]s >= 0 && (u32)%[1]s < p.cols", def.OpSelect: "%s ? %s : %s",
 	def.OpBits: "(i32)bits_of(%s)", def.OpFloat: "float_of((u32)%s)", def.OpIToF: "(float)%s", def.OpFToI: "int_of(%s)",
-	def.OpIAdd: "int_add(%s, %s)", def.OpISub: "int_sub(%s, %s)", def.OpIAnd: "%s & %s", def.OpIOr: "%s | %s",
-	def.OpShl: "shift_left(%s, %s)", def.OpShr: "shift_right(%s, %s)",
+	def.OpIAdd: "int_add(%s, %s)", def.OpISub: "int_sub(%s, %s)", def.OpIMul: "int_mul(%s, %s)", def.OpUMulHigh: "mul_high(%s, %s)",
+	def.OpIAnd: "%s & %s", def.OpIOr: "%s | %s", def.OpIXor: "%s ^ %s",
+	def.OpShl: "shift_left(%s, %s)", def.OpShr: "shift_right(%s, %s)", def.OpShrU: "shift_right_unsigned(%s, %s)",
 }
 
 // declare declares a node's value in the current scope.
@@ -226,6 +227,14 @@ func (k *rowwise) suffix() string {
 		return "_vector"
 	}
 	return ""
+}
+
+// loadOf returns the expression that loads one element of a node's operand, or its pattern.
+func (k *rowwise) loadOf(n *def.Node, at string) string {
+	if n.Op == def.OpStored {
+		return fmt.Sprintf("(i32)word_of(p.%s[%s])", k.operands[n.Operand], at)
+	}
+	return k.load(n.Operand, at)
 }
 
 // load returns the expression that loads one element of an operand.

@@ -12,17 +12,26 @@ func CompileNamed(d *def.Definition, dtypes []num.DType, v Variant, base string)
 	return loweringOf(d.Form).compile(d, dtypes, v, base)
 }
 
-// CompileMMANamed compiles a contraction to mma.sync.
+// CompileMMANamed compiles a contraction or a stream to mma.sync.
 func CompileMMANamed(d *def.Definition, dtypes []num.DType, v Variant, base string) *Kernel {
+	switch d.Form.(type) {
+	case *def.Stream:
+		return compileWeighMMA(d, dtypes, v, base)
+	case *def.StreamBackward:
+		return compileWeighBackwardMMA(d, dtypes, v, base)
+	}
 	return compileMMA(d, dtypes, v, base)
 }
 
 // MMATiles returns the number of a variant's tiles.
 func MMATiles(v Variant) int { return len(mmaTiles[v]) }
 
-// PlanTiles plans a call of such a kernel in tiles of one kind.
+// PlanTiles plans a call of such a kernel in tiles of one kind. Streams have one.
 func (k *Kernel) PlanTiles(p *Plan, c *lower.Call, tile int) error {
 	p.reset()
+	if k.d.Stream() != nil {
+		return k.planner.launches(p, c, Limits{SharedBytes: 227 << 10})
+	}
 	p.products.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
 	return k.planner.(*fragments).launchTiles(p, c, tile)
 }

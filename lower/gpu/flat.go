@@ -17,7 +17,7 @@ const (
 // anything. 16-bit inputs are computed on longer than they take to load, and eight groups in
 // flight hide that best; more registers than these take would leave too few threads.
 func (k *rowwise) flatGroups(p *lower.Program) int {
-	loads := p.Passes[0].Elements.With(lower.Load)
+	loads := loadedOperands(p)
 	if len(loads) == 0 || slices.ContainsFunc(loads, func(s lower.Step) bool { return s.Format.Size() != 2 }) {
 		return 1
 	}
@@ -65,7 +65,7 @@ func (k *rowwise) flatWhole(s *text, p *lower.Program) {
 	if isSplit {
 		own = "threadIdx.x * 4"
 	}
-	loads := p.Passes[0].Elements.With(lower.Load)
+	loads := loadedOperands(p)
 	for _, l := range loads {
 		s.line("%s %s_groups[U];", groupType(l.Format), k.operands[l.Node.Operand])
 	}
@@ -88,7 +88,7 @@ func (k *rowwise) flatWhole(s *text, p *lower.Program) {
 	for _, l := range loads {
 		s.line("const %s %s_group = %[2]s_groups[u];", groupType(l.Format), k.operands[l.Node.Operand])
 	}
-	k.randomGroups(s, p, "c")
+	k.wordGroups(s, p, "c")
 	k.storeGroups(s, p, func(operand int) {
 		if isSplit {
 			s.line("put32_quads%s(%s, true, group_%s(%s_out));", step, k.atFlat(operand), k.dtypes[operand], k.operands[operand])
@@ -103,7 +103,7 @@ func (k *rowwise) flatWhole(s *text, p *lower.Program) {
 // element, and none needs neighbours.
 func (k *rowwise) isSplitFlat(p *lower.Program) bool {
 	for _, step := range p.Passes[0].Elements.Steps {
-		if step.Action == lower.Load && step.Format.Size() != 4 || step.Node.Op == def.OpRandom {
+		if step.Action == lower.Load && step.Format.Size() != 4 || isWord(step.Node) {
 			return false
 		}
 	}

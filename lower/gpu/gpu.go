@@ -8,11 +8,12 @@
 // over rows, in passes: walk.go says what keeping values costs and where they are kept (in
 // registers, in shared memory, or nowhere), instances.go lists the instances by the length
 // of a row, rows.go and groups.go write them, quads.go divides groups of 32 bits, ahead.go
-// prefetches rows and stream.go reads the longest. elements.go, flat.go and sums.go write the
-// other kernels, emit.go the expressions. launch.go turns operands into grids and parameters,
-// and check.go checks indices. many.go and many_plan.go do all this for many calls of a flat
-// definition in one launch. Contractions, gathers and
-// scatter-adds are written by hand, in kernels.
+// prefetches rows, stream.go reads the longest and spread.go gives them to several blocks. stages.go
+// launches orderings between parts of a definition, and short.go has those of short rows.
+// elements.go, flat.go and sums.go write the other kernels, emit.go the expressions. launch.go
+// turns operands into grids and parameters, and check.go checks indices. many.go and
+// many_plan.go do all this for many calls of a flat definition in one launch. All other forms
+// are written by hand, in kernels.
 //
 // prelude.h comes before every kernel; tensorcore.h has the matrix instructions.
 // device/gpu/sim runs kernels without a GPU.
@@ -120,6 +121,16 @@ func loweringOf(f def.Form) *lowering {
 		return &lowering{"gather", compileGather}
 	case *def.Scatter:
 		return &lowering{"scatter", compileScatter}
+	case *def.LookupSum:
+		return &lowering{"gather-sum", compileGatherSum}
+	case *def.Sort:
+		return &lowering{"dispatch", compileDispatch}
+	case *def.RowWrite:
+		return &lowering{"row-write", compileRowWrite}
+	case *def.Stream:
+		return &lowering{"stream", compileWeigh}
+	case *def.StreamBackward:
+		return &lowering{"stream-backward", compileWeighBackward}
 	}
 	return nil
 }

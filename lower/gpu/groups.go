@@ -93,7 +93,7 @@ func (w *walk) group(s *text, p *rowPass) {
 		k.declareOutputs(s)
 	}
 	for _, n := range p.sums {
-		s.line("float %s_terms[8];", name(n))
+		s.line("%s %s_terms[8];", typeName(n.Type), name(n))
 	}
 	for _, n := range p.reductions {
 		if k.isPaired(n) {
@@ -110,6 +110,10 @@ func (w *walk) group(s *text, p *rowPass) {
 		for _, o := range k.elementOutputs {
 			s.line("%s_out[j] = %s;", k.operands[o.Operand], k.value(o.Value))
 		}
+		for _, o := range k.slotOutputs {
+			s.line("%s_mask |= (u32)%s << j;", k.operands[o.Operand], w.only(k.value(o.Value.Args[0]), "false"))
+			s.line("%s_out[j] = %s;", k.operands[o.Operand], k.value(o.Value.Args[1]))
+		}
 	}
 	s.close("}")
 	if p.stores {
@@ -118,7 +122,8 @@ func (w *walk) group(s *text, p *rowPass) {
 		}
 	}
 	for i, n := range p.sums {
-		s.line("put_terms(terms + ((slot * %d + %d) * G + g) * 2 * T + t, T, %s_terms);", len(p.sums), i, name(n))
+		s.line("if constexpr (ROWS == 1) add_own(%[1]s_lane[g], %[1]s_terms);", name(n))
+		s.line("else put_terms(terms + ((slot * %d + %d) * G + g) * 2 * T + t, T, %s_terms);", len(p.sums), i, name(n))
 	}
 }
 
@@ -149,27 +154,50 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 	for _, n := range p.nodes {
 		v := find(p.keeps, n)
 		switch {
+		case n.Op == def.OpStored: // below
 		case w.isStaged(v):
 			groups[n] = w.takeStaged(s, v)
 		case n.Op == def.OpInput && v != nil && w.storage.isUnrolled():
 			groups[n] = k.keptName(v) + "[g]"
 		case n.Op == def.OpInput:
-			d := k.dtypes[n.Operand]
-			groups[n] = k.operands[n.Operand] + "_group"
-			if w.storage == streamed && n.Extent == def.PerElement {
-				s.line("const %s %s = staged%d(%s, T);", groupType(d), groups[n], 8*d.Size(), w.streamSlot(n.Operand, "at"))
-				continue
-			}
-			s.line("const %s %s = %s;", groupType(d), groups[n], w.fetch(n.Operand))
-			if v != nil {
+			groups[n] = w.fetchGroup(s, n)
+			if v != nil && w.storage != streamed {
 				s.line("UNROLL for (int i = 0; i < %d; i++) %s = %s.w[i];", w.wordsOf(v), w.word(v, "i"), groups[n])
 			}
-		case n.Op == def.OpRandom:
-			s.line("i32 %s_group[8];", name(n))
-			s.line("random_words(%s_group, %s, (u64)(row * p.cols + c));", name(n), k.arguments(n))
+		case n.Op == def.OpLookup:
+			groups[n] = w.fetchLookup(s, n)
+		case isWord(n):
+			k.words(s, n, "row * p.cols + c")
+		}
+	}
+	for _, n := range p.nodes {
+		if n.Op != def.OpStored {
+			continue
+		}
+		for other, group := range groups {
+			if other.Op != def.OpLookup && other.Operand == n.Operand {
+				groups[n] = group
+			}
+		}
+		if groups[n] == "" {
+			groups[n] = w.fetchGroup(s, n)
 		}
 	}
 	return groups
+}
+
+// fetchGroup declares the group of an input that is not kept, and returns its name.
+func (w *walk) fetchGroup(s *text, n *def.Node) string {
+	d, group := w.k.dtypes[n.Operand], w.k.operands[n.Operand]+"_group"
+	from := w.fetch(n.Operand)
+	if slices.Contains(w.sentLate(), n) {
+		from = fmt.Sprintf("SENT ? %s : %s", w.sentGroup(n), from)
+	}
+	if w.storage == streamed && n.Extent == def.PerElement {
+		from = fmt.Sprintf("staged%d(%s, T)", 8*d.Size(), w.streamSlot(n.Operand, "at"))
+	}
+	s.line("const %s %s = %s;", groupType(d), group, from)
+	return group
 }
 
 // elements declares the values of element j, taken or computed, and keeps those that later
@@ -189,7 +217,7 @@ func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
 		}
 	}
 	for _, n := range p.nodes {
-		if n.Op == def.OpInput {
+		if isLoad(n) || n.Op == def.OpLookup {
 			k.get(s, n, groups[n])
 			continue
 		}
@@ -218,7 +246,7 @@ func (w *walk) reduce(s *text, reductions []*def.Node) {
 			if w.hasWhole() {
 				first = fmt.Sprintf("WHOLE && g == 0 ? %s : ", x)
 			}
-			s.line("%[1]s_lane[j] = %[2]s%[1]s_lane[j] + %[3]s;", name(n), first, w.only(x, "0.0f"))
+			s.line("%s_lane[j] = %s%s;", name(n), first, plus(n.Type, name(n)+"_lane[j]", w.only(x, zero(n.Type))))
 		case n.Op == def.OpRowMax:
 			s.line("%[1]s_lane[j] = larger(%[1]s_lane[j], %[2]s);", name(n), w.only(x, "-INFINITE"))
 		case n.Op == def.OpRowMin:
@@ -227,18 +255,24 @@ func (w *walk) reduce(s *text, reductions []*def.Node) {
 			s.line("take_larger(%[1]s_best, %[1]s_column, %[2]s, %[3]s);", name(n), w.only(x, "-INFINITE"), w.column())
 		case n.Op == def.OpRowArgMin:
 			s.line("take_smaller(%[1]s_best, %[1]s_column, %[2]s, %[3]s);", name(n), w.only(x, "INFINITE"), w.column())
+		case n.Op == def.OpRank:
+			s.line("%s_keys[j] = %s;", name(n), w.only("order_key("+x+")", "0xffffffffu"))
+		case n.Op == def.OpUnpacked:
+			s.line("%s_mask |= (u32)%s << j;", name(n), w.only(x, "false"))
 		case n.Op == def.OpAt:
 			s.line("if (%[4]s == (u32)%[1]s && %[4]s < columns) %[2]s_part = %[3]s;", k.value(n.Args[1]), name(n), x, w.column())
 		}
 	}
 }
 
-// addTerms adds the terms of the block's rows to the lanes of column sums.
+// addTerms adds the terms of the block's rows to the lanes of column sums. In a block of one row,
+// every thread has added those of its own columns.
 func (w *walk) addTerms(s *text) {
+	s.open("if constexpr (ROWS > 1) {")
 	s.line("BARRIER(); // all terms are written")
 	w.openOwned(s)
 	s.open("UNROLL for (u32 step = 0; step < STEPS; step++) {")
-	s.open("if (first + lane + step * p.lane_step < p.rows) {")
+	s.open("if (%s) {", w.inside("first + lane + step * p.lane_step", "p.rows"))
 	for i, n := range w.sums {
 		s.line("add_terms(%s_lane[o], terms + (((lane * STEPS + step) * %d + %d) * G + g) * 2 * T + of, T);", name(n), len(w.sums), i)
 	}
@@ -247,6 +281,7 @@ func (w *walk) addTerms(s *text) {
 	s.close("}")
 	s.close("}")
 	s.line("BARRIER(); // all terms are added, they may be overwritten")
+	s.close("}")
 }
 
 // openOwned begins the loop over the groups of lanes that a thread owns.
@@ -254,7 +289,7 @@ func (w *walk) openOwned(s *text) {
 	s.open("UNROLL for (u32 o = 0; o < owned; o++) {")
 	s.line("const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T %% G, of = unit %% T;")
 	s.line("const u32 c = (g * T + of) * 8;")
-	s.open("if (lane < ROWS / STEPS && c < p.cols) {")
+	s.open("if (lane < ROWS / STEPS && (%s)) {", w.inside("c", "p.cols"))
 }
 
 // storeLanes stores the lanes for the kernel that adds them up.
@@ -263,7 +298,7 @@ func (w *walk) storeLanes(s *text) {
 	s.line("const i64 at = (i64)blockIdx.x * (ROWS / STEPS) + lane;")
 	s.open("if (at < p.lanes) {")
 	for i, n := range w.sums {
-		s.line("put32_vector(p.column_lanes + (%d * p.lanes + at) * p.padded + c, 8, group_f32(%s_lane[o]));", i, name(n))
+		s.line("put32_vector(p.column_lanes + (%d * p.lanes + at) * p.padded + c, 8, group_%s(%s_lane[o]));", i, [...]string{"f32", "i32"}[n.Type], name(n))
 	}
 	s.close("}")
 	s.close("}")

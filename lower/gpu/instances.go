@@ -46,20 +46,28 @@ type rowShape struct {
 }
 
 var rowShapes = []rowShape{
+	{8, 16, shortRegisters, []int{1}, 0},
 	{16, 8, shortRegisters, []int{1}, 0},
 	{32, 2, shortRegisters, []int{1, 4, 8}, 8},
 	{128, 1, shortRegisters, []int{4, 8}, 8},
 	{1024, 1, longRegisters, []int{2, 4, 8}, 1 << 30},
 }
 
-// fusedRows returns how many rows a block has whose terms of column sums go through shared
-// memory, and how many of them are consecutive terms of a lane; none for the longest rows.
-// Small blocks are better, as two share a multiprocessor, but their threads own more
-// columns, which takes registers.
+// fusedRows returns how many rows a block has whose terms of column sums are added in the same
+// kernel, and how many of them are consecutive terms of a lane; none for the longest rows. The
+// terms of several rows go through shared memory, 8 bytes of each element and sum, which takes a
+// third of the time that its inputs take to arrive. A block of one row adds them in registers,
+// which pays where inputs have 32 bits: there are no more blocks than lanes, and rows of 16 bits or
+// of fewer threads would leave multiprocessors without enough loads in flight. Small blocks are
+// better, as two share a multiprocessor, but their threads own more columns, which takes registers.
 func (w *walk) fusedRows(threads, groups int) (rows, steps int) {
 	switch {
-	case threads < 128:
+	case threads < 32:
 		return 8, 4
+	case threads == 32:
+		return 4, 4
+	case threads == 128 && !w.hasHalves() && groups*w.words+w.plainRegisters()+lanesPerThread*len(w.sums)*groups <= shortRegisters:
+		return 1, 1
 	case threads == 128 && w.words <= 8:
 		return 8 / groups, 8 / groups
 	case threads == 128:
@@ -68,9 +76,19 @@ func (w *walk) fusedRows(threads, groups int) (rows, steps int) {
 	return 0, 0
 }
 
+// hasHalves reports whether an input of the rows has elements of 16 bits.
+func (w *walk) hasHalves() bool {
+	for i, o := range w.k.d.Operands {
+		if o.IsIn && o.Extent == def.PerElement && w.k.dtypes[i].Size() == 2 {
+			return true
+		}
+	}
+	return false
+}
+
 // rows writes the rows kernel in all its instances.
 func (k *rowwise) rows(s *text) {
-	for _, st := range []storage{fused, staged, partly, registers, shared, streamed, reread} {
+	for st := range spread + 1 {
 		w := k.walk(st)
 		entries := w.entries()
 		if len(entries) == 0 {
@@ -94,9 +112,16 @@ func (w *walk) entries() (list []rowEntry) {
 	switch {
 	case w.storage == fused && !isFused, w.storage.isStaged() && (k.variant != Vector || w.stagedWords() == 0):
 		return nil
+	case k.isShort && w.storage != registers:
+		return nil
+	case w.storage == spread:
+		return w.spreadEntries()
 	}
 	inRegisters := k.walk(registers)
 	for _, shape := range rowShapes {
+		if k.isShort {
+			shape.groups = slices.DeleteFunc(slices.Clone(shape.groups), func(g int) bool { return shape.threads > 32 || g > 1 })
+		}
 		add := func(groups, sharedWords int) {
 			e := rowEntry{storage: w.storage, threads: shape.threads, rows: shape.rows, groups: groups, sharedWords: sharedWords}
 			e.name = fmt.Sprintf("%s_rows%d_%s", k.base, shape.threads, w.storage)
@@ -104,12 +129,17 @@ func (w *walk) entries() (list []rowEntry) {
 				e.name += fmt.Sprint(groups)
 			}
 			if w.storage == fused {
-				e.rows, e.steps = w.fusedRows(shape.threads, groups)
+				if e.rows, e.steps = w.fusedRows(shape.threads, groups); e.rows == 1 {
+					e.sharedWords = 0
+				}
 			}
-			if w.hasWhole() {
+			if w.hasWhole() && (w.storage != fused || w.hasWholeLanes(shape.threads, groups)) {
 				whole := e
 				whole.name += "_whole"
 				whole.isWhole = true
+				if w.storage == fused && shape.threads >= sentThreads {
+					whole.sharedWords += w.sentWords()
+				}
 				list = append(list, whole)
 			}
 			list = append(list, e)
@@ -167,13 +197,15 @@ func (w *walk) groups(shape rowShape) []int {
 	if w.words+w.stagedWords() == 0 {
 		return nil
 	}
-	budget := shape.budget
-	if w.storage == fused {
-		budget = min(budget, fusedRegisters)
-	}
 	return slices.DeleteFunc(slices.Clone(shape.groups), func(g int) bool {
-		if rows, _ := w.fusedRows(shape.threads, g); w.storage == fused && (rows == 0 || w.k.variant == Element && shape.threads > 32) {
-			return true
+		budget := shape.budget
+		if rows, _ := w.fusedRows(shape.threads, g); w.storage == fused {
+			if rows == 0 || w.k.variant == Element && shape.threads > 32 {
+				return true
+			}
+			if rows > 1 {
+				budget = min(budget, fusedRegisters)
+			}
 		}
 		return g*w.words+w.otherRegisters(shape.threads, g) > budget || w.cost()*g > maxUnrolled
 	})
@@ -185,9 +217,12 @@ func (w *walk) reductionRegisters() int {
 	for _, p := range w.passes {
 		count := 0
 		for _, n := range p.reductions {
-			if isColumnOfExtreme(n) {
+			switch {
+			case isColumnOfExtreme(n):
 				count += columnRegisters
-			} else {
+			case n.Op == def.OpUnpacked:
+				count++
+			default:
 				count += lanesPerThread
 			}
 		}
@@ -202,6 +237,19 @@ func isComputed(v *keptValue) bool { return !v.isInput() }
 // otherRegisters returns the registers of a thread that do not hold kept values of its g
 // groups: lanes of reductions, addresses of operands, and room to unpack 16-bit elements.
 func (w *walk) otherRegisters(threads, g int) int {
+	count := w.plainRegisters()
+	switch {
+	case w.storage == fused:
+		_, steps := w.fusedRows(threads, g)
+		count += lanesPerThread * len(w.sums) * max(1, g/max(1, steps))
+	case w.storage == registers && slices.ContainsFunc(w.kept, isComputed) && slices.ContainsFunc(w.kept, func(v *keptValue) bool { return v.isInput() && w.wordsOf(v) == 8 }):
+		count += 12 // an input is not gone at once when what is computed from it takes its place
+	}
+	return count
+}
+
+// plainRegisters returns those that do not depend on where rows and lanes of column sums are kept.
+func (w *walk) plainRegisters() int {
 	k := w.k
 	count := w.reductionRegisters()
 	for i, o := range k.d.Operands {
@@ -215,13 +263,6 @@ func (w *walk) otherRegisters(threads, g int) int {
 	}
 	if k.variant == Element {
 		count += lanesPerThread // elements that are moved one by one
-	}
-	switch {
-	case w.storage == fused:
-		_, steps := w.fusedRows(threads, g)
-		count += lanesPerThread * len(w.sums) * max(1, g/max(1, steps))
-	case w.storage == registers && slices.ContainsFunc(w.kept, isComputed) && slices.ContainsFunc(w.kept, func(v *keptValue) bool { return v.isInput() && w.wordsOf(v) == 8 }):
-		count += 12 // an input is not gone at once when what is computed from it takes its place
 	}
 	return count
 }
@@ -246,7 +287,7 @@ func (w *walk) isInPairs() bool {
 // widened.
 func (w *walk) wholeThreads(e *rowEntry) int {
 	kept := e.groups * 8 * w.slots
-	if w.otherRegisters(e.threads, e.groups) > 32 {
+	if w.otherRegisters(e.threads, e.groups) > 32 || w.k.isShort {
 		kept *= 2
 	}
 	switch {
@@ -264,7 +305,7 @@ func (w *walk) wholeThreads(e *rowEntry) int {
 // are registers for; 0 leaves it to the compiler.
 func (w *walk) blocks(e *rowEntry) int {
 	threads := e.threads * e.rows
-	if e.isWhole && e.threads < 1024 {
+	if e.isWhole && e.threads < 1024 && w.storage != fused {
 		return w.wholeThreads(e) / threads
 	}
 	need := e.groups*w.words + w.otherRegisters(e.threads, e.groups) + w.rowValues()
@@ -272,6 +313,8 @@ func (w *walk) blocks(e *rowEntry) int {
 		need += lanesPerThread // the second quad has a condition of its own
 	}
 	switch {
+	case w.storage == spread:
+		return 2
 	case w.isInPairs():
 		return 2
 	case e.threads == 1024:
@@ -280,6 +323,8 @@ func (w *walk) blocks(e *rowEntry) int {
 		return 1
 	case w.k.variant == Element || w.storage == reread:
 		return 0
+	case w.storage == fused && e.rows == 1:
+		return 2 // lanes are few
 	case w.storage == fused:
 		return 512 / threads
 	case need <= 54: // of 64
@@ -305,11 +350,17 @@ func (w *walk) instance(s *text, e rowEntry) {
 	if w.hasWhole() {
 		arguments += fmt.Sprintf(", %v", e.isWhole)
 	}
+	if w.storage == spread {
+		arguments = fmt.Sprint(e.groups)
+	}
 	if w.storage == streamed {
 		arguments += fmt.Sprintf(", %d", w.streamSlots())
 	}
 	k.source.Entries = append(k.source.Entries, e.name)
 	threads := e.threads * e.rows
+	if w.storage == spread {
+		threads /= leastSpread
+	}
 	kernel := fmt.Sprintf("KERNEL(%s, %d)", e.name, threads)
 	if blocks := w.blocks(&e); blocks > 0 {
 		kernel = fmt.Sprintf("KERNEL_BLOCKS(%s, %d, %d)", e.name, threads, blocks)

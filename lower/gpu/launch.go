@@ -41,6 +41,7 @@ type binding struct {
 	hasRows    bool // the division into rows matters
 
 	rowValues, columnLanes int64 // in scratch memory
+	rowParts               int64
 	totalsIn, totalsOut    int64
 	lanes, laneStep        int
 	totalLength            int // sums to add up
@@ -73,14 +74,23 @@ func (k *rowwise) layout() {
 			pointer = "const " + pointer
 		}
 		addIndexed(8, pointer, k.operands[i], pointerField, i)
-		if o.Extent&def.PerRow != 0 {
+		if o.Extent&(def.PerRow|def.Chosen) != 0 {
 			addIndexed(8, "i64", k.operands[i]+"_stride", strideField, i)
+		}
+		if o.Extent == def.PerSlot {
+			add(8, "i64", k.operands[i]+"_slots", "", func(b *binding) uint64 { return uint64(b.operands[i].Cols) })
+		}
+		if o.IsTable() {
+			add(8, "u64", k.operands[i]+"_rows", "", func(b *binding) uint64 { return uint64(b.operands[i].Rows) })
 		}
 	}
 	add(8, "i64", "rows", "", func(b *binding) uint64 { return uint64(b.rows) })
 	if hasIndex(k.d) {
 		add(8, "const u64*", "refused", "null, or what the checking pass found", func(*binding) uint64 { return 0 })
 		k.fields[len(k.fields)-1].kind = refusedField
+	}
+	if len(k.walk(spread).entries()) > 0 {
+		addScratch("float*", "row_parts", "scratch: parts of reductions, 32 for each", func(b *binding) int64 { return b.rowParts })
 	}
 	if len(k.handedOn) > 0 {
 		addScratch("float*", "row_values", "scratch: row reductions, one array of rows each", func(b *binding) int64 { return b.rowValues })
@@ -131,6 +141,8 @@ func (k *rowwise) pack(p *Plan) {
 			p.scratch(int64(f.value(&p.binding)))
 		case f.kind == refusedField:
 			p.refused()
+		case f.kind == pointerField:
+			p.pointer(p.binding.operands[f.index].Pointer)
 		case f.bytes == 8:
 			l.Params = binary.LittleEndian.AppendUint64(l.Params, f.of(&p.binding))
 		default:
@@ -198,8 +210,8 @@ func (k *rowwise) bind(b *binding, c *lower.Call) error {
 		}
 	}
 	switch {
-	case b.rows < 1 || b.cols < 1:
-		return fmt.Errorf("%s: got %d rows and %d columns, want at least one of each", k.d.Name, b.rows, b.cols)
+	case b.cols < 1:
+		return fmt.Errorf("%s: got %d rows and %d columns, want at least one column", k.d.Name, b.rows, b.cols)
 	case b.cols > maxColumns:
 		return fmt.Errorf("%s: got %d columns, want at most %d", k.d.Name, b.cols, maxColumns)
 	}
@@ -219,9 +231,9 @@ func (k *rowwise) launches(p *Plan, c *lower.Call, limits Limits) error {
 	isFused := false
 	if len(k.columnSums) > 0 {
 		b.laneStep = num.ColLanes(b.cols)
-		b.lanes = min(b.rows, b.laneStep)
+		b.lanes = min(max(1, b.rows), b.laneStep) // the lane of no rows is zeros
 		b.columnLanes = p.reserve(len(k.columnSums) * b.lanes * b.padded())
-		if e, bytes := k.chooseRows(b, limits, true); e != nil {
+		if e, bytes := k.chooseRows(b, limits, true); e != nil && b.rows > 0 {
 			isFused = true
 			launch(e.index, blocksOf(b.lanes, e.rows/e.steps), 1, e.threads*e.rows, bytes)
 		}
@@ -235,6 +247,7 @@ func (k *rowwise) launches(p *Plan, c *lower.Call, limits Limits) error {
 			threads *= 2
 		}
 		launch(k.entries.columns, blocksOf(b.cols, 8), 1, threads, 0)
+		p.last().IsEarly = true
 	}
 	if len(k.scalarOutputs) > 0 {
 		launch(k.entries.scalars, 1, 1, 32, 0)
@@ -246,6 +259,20 @@ func (k *rowwise) launches(p *Plan, c *lower.Call, limits Limits) error {
 func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks, y, threads, shared int)) {
 	b := &p.binding
 	rows := func() {
+		if blocks := k.spreadOver(b, limits); blocks > 1 {
+			w := k.walk(spread)
+			b.rowParts = p.reserve(b.rows * w.spreadWords(len(w.passes)) * 32)
+			for i := range k.rowEntries {
+				switch e := &k.rowEntries[i]; {
+				case e.storage != spread:
+				case e.groups == len(w.passes):
+					launch(e.index, b.rows, 1, 32, 0)
+				default:
+					launch(e.index, b.rows, blocks, spreadThreads/blocks, 0)
+				}
+			}
+			return
+		}
 		e, bytes := k.chooseRows(b, limits, false)
 		blocks := blocksOf(b.rows, e.rows)
 		if e.storage == streamed && limits.Multiprocessors > 0 {
@@ -269,14 +296,14 @@ func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks,
 	if len(k.handedOn) > 0 {
 		b.rowValues = p.reserve(len(k.handedOn) * b.rows)
 	}
-	if k.hasRows && k.isSplit {
+	if k.hasRows && k.isSplit && b.rows > 0 {
 		rows()
 	}
 	if len(k.columnSums) > 0 {
 		launch(k.entries.columnLanes, blocksOf(b.lanes*groups, 256), 1, 256, 0)
 	}
 	if n := len(k.totalSums); n > 0 {
-		b.totalCount = blocksOf(b.rows*b.cols, num.FlatRow)
+		b.totalCount = max(1, blocksOf(b.rows*b.cols, num.FlatRow))
 		b.totalsOut = p.reserve(n * b.totalCount)
 		entry := k.entries.totalRows
 		if !b.hasRows {
@@ -291,13 +318,16 @@ func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks,
 		}
 		b.totalsIn = b.totalsOut
 	}
-	if k.hasRows && !k.isSplit {
+	if k.hasRows && !k.isSplit && b.rows > 0 {
 		rows()
 	}
-	if k.storesElements() {
+	if k.storesElements() && b.rows > 0 {
 		if !b.hasRows {
 			launch(k.entries.flat, blocksOf(b.rows*b.cols, k.flatU*flatChunk), 1, flatThreads, 0)
 		} else {
+			if len(k.elementOutputs) == 0 {
+				groups = 1
+			}
 			launch(k.entries.elements, blocksOf(b.rows*groups, 256), 1, 256, 0)
 		}
 	}
@@ -318,10 +348,12 @@ func (k *rowwise) chooseRows(b *binding, limits Limits, isFused bool) (chosen *r
 			bytes = e.sharedWords * 4 * e.threads
 		}
 		switch {
-		case isFused != (e.storage == fused):
+		case isFused != (e.storage == fused), e.storage == spread:
 		case e.threads != threads && (e.threads > threads || groups > 1): // lanes of other threads would not be empty
 		case e.groups > 0 && groups > e.groups:
-		case e.isWhole && (b.cols != e.threads*8*e.groups || b.rows%max(1, limits.WarpWidth/e.threads) > 0):
+		case e.isWhole && b.cols != e.threads*8*e.groups:
+		case e.isWhole && e.storage == fused && b.rows%(e.steps*b.laneStep) > 0:
+		case e.isWhole && e.storage != fused && b.rows%max(1, limits.WarpWidth/e.threads) > 0:
 		case bytes+staticShared <= limits.SharedBytes || bytes == 0:
 			return e, bytes
 		}

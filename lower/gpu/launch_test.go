@@ -62,7 +62,10 @@ func TestRowStorage(t *testing.T) {
 		grid, block uint32
 		shared      uint32
 	}{
-		{1000, 8, 227 << 10, "rows16_registers1", 125, 128, 0},
+		{1000, 8, 227 << 10, "rows8_registers1", 63, 128, 0},
+		{1000, 64, 227 << 10, "rows8_registers1_whole", 63, 128, 0},
+		{1001, 64, 227 << 10, "rows8_registers1", 63, 128, 0},
+		{1000, 72, 227 << 10, "rows16_registers1", 125, 128, 0},
 		{1000, 128, 227 << 10, "rows16_registers1_whole", 125, 128, 0},
 		{1001, 128, 227 << 10, "rows16_registers1", 126, 128, 0},
 		{1000, 136, 227 << 10, "rows32_registers1", 500, 64, 0},
@@ -81,7 +84,7 @@ func TestRowStorage(t *testing.T) {
 		{1000, 65536, 99 << 10, "rows1024_reread", 1000, 1024, 0},
 		{1000, 131072, 227 << 10, "rows1024_reread", 1000, 1024, 0},
 		{3, 1 << 31, 227 << 10, "rows1024_reread", 3, 1024, 0},
-		{1 << 35, 8, 227 << 10, "rows16_registers1", 1 << 21, 128, 0},
+		{1 << 35, 8, 227 << 10, "rows8_registers1", 1 << 21, 128, 0},
 	} {
 		l := limits
 		l.SharedBytes = x.sharedBytes
@@ -237,7 +240,6 @@ func TestRefusedOperands(t *testing.T) {
 		{"another format", func(o []lower.Operand) []lower.Operand { o[0].DType = num.F32; return o }, "x is stored as f32"},
 		{"unaligned base", func(o []lower.Operand) []lower.Operand { o[1].Pointer += 2; return o }, "y does not consist of rows of whole groups"},
 		{"unaligned rows", func(o []lower.Operand) []lower.Operand { o[0].Stride++; return o }, "x does not consist of rows of whole groups"},
-		{"no rows", func([]lower.Operand) []lower.Operand { return operandsOf(d, dtypes, 0, 8) }, "got 0 rows"},
 		{"long rows", func([]lower.Operand) []lower.Operand { return operandsOf(d, dtypes, 1, 1<<31+8) }, "want at most 2147483648"},
 	} {
 		operands := x.change(operandsOf(d, dtypes, 4, 64))

@@ -16,6 +16,10 @@ type Plan struct {
 	Maps         []Map   // that the driver encodes into the parameters
 	Table        []byte  // read by the kernels of many calls; aligned to 16 bytes
 
+	firstEntry int             // of the stage that is planned
+	values     []lower.Operand // between stages
+	part       lower.Call      // of a stage
+
 	places   []place
 	inTable  []place // parameters that are addresses in the table
 	many     manyPlan
@@ -107,7 +111,7 @@ func (p *Plan) launch(entry int, grid, block [3]uint32, shared int) {
 	n := len(p.Launches)
 	p.Launches = slices.Grow(p.Launches, 1)[:n+1]
 	l := &p.Launches[n]
-	l.Entry, l.Grid, l.Block, l.Shared, l.Params, l.IsEarly = entry, grid, block, uint32(shared), l.Params[:0], false
+	l.Entry, l.Grid, l.Block, l.Shared, l.Params, l.IsEarly = p.firstEntry+entry, grid, block, uint32(shared), l.Params[:0], false
 }
 
 // last returns the launch that is being filled in.

@@ -104,6 +104,7 @@ static __device__ __forceinline__ V shuffle_up(V value, int distance, int width)
 #define SHFL_IDX(VALUE, LANE, WIDTH) from_lane(VALUE, lane_index() / (WIDTH) * (WIDTH) + (LANE))
 #define ATOMIC_ADD(POINTER, VALUE) __atomic_fetch_add(POINTER, VALUE, __ATOMIC_RELAXED)
 #define ATOMIC_MIN(POINTER, VALUE) __atomic_fetch_min(POINTER, VALUE, __ATOMIC_RELAXED)
+#define ATOMIC_MAX(POINTER, VALUE) __atomic_fetch_max(POINTER, VALUE, __ATOMIC_RELAXED)
 
 #else // CUDA
 
@@ -116,6 +117,7 @@ static __device__ __forceinline__ V shuffle_up(V value, int distance, int width)
 #define SHFL_IDX(VALUE, LANE, WIDTH) __shfl_sync(0xffffffffu, VALUE, LANE, WIDTH)
 #define ATOMIC_ADD(POINTER, VALUE) atomicAdd(POINTER, VALUE)
 #define ATOMIC_MIN(POINTER, VALUE) atomicMin(POINTER, VALUE)
+#define ATOMIC_MAX(POINTER, VALUE) atomicMax(POINTER, VALUE)
 
 #endif
 
@@ -298,8 +300,11 @@ DEVICE float scale(float x, float n) {
 
 DEVICE i32 int_add(i32 a, i32 b) { return (i32)((u32)a + (u32)b); }
 DEVICE i32 int_sub(i32 a, i32 b) { return (i32)((u32)a - (u32)b); }
+DEVICE i32 int_mul(i32 a, i32 b) { return (i32)((u32)a * (u32)b); }
+DEVICE i32 mul_high(i32 a, i32 b) { return (i32)(u32)((u64)(u32)a * (u32)b >> 32); }
 DEVICE i32 shift_left(i32 a, i32 n) { return (i32)((u32)a << (n & 31)); }
 DEVICE i32 shift_right(i32 a, i32 n) { return a >> (n & 31); }
+DEVICE i32 shift_right_unsigned(i32 a, i32 n) { return (i32)((u32)a >> (n & 31)); }
 
 // Toward zero, saturating; NaN gives 0.
 DEVICE i32 int_of(float x) {
@@ -495,6 +500,21 @@ struct Group32 {
 DEVICE float get_f16(const Group16& g, int j) { return widen_f16(g.w[j >> 1] >> 16 * (j & 1) & 0xffffu); }
 DEVICE float get_bf16(const Group16& g, int j) { return widen_bf16(g.w[j >> 1] >> 16 * (j & 1) & 0xffffu); }
 DEVICE float get_f32(const Group32& g, int j) { return float_of(g.w[j]); }
+DEVICE i32 get_i32(const Group32& g, int j) { return (i32)g.w[j]; }
+
+// The patterns of elements as they are stored.
+DEVICE i32 get_stored(const Group16& g, int j) { return (i32)(g.w[j >> 1] >> 16 * (j & 1) & 0xffffu); }
+DEVICE i32 get_stored(const Group32& g, int j) { return (i32)g.w[j]; }
+DEVICE u32 word_of(u16 x) { return x; }
+DEVICE u32 word_of(f32 x) { return bits_of(x); }
+DEVICE u32 word_of(i32 x) { return (u32)x; }
+
+// The quotient of two numbers of at least 0. A division of 64 bits takes a hundred instructions.
+#if defined(__AMDGCN__) // whose compiler distinguishes them itself
+DEVICE i64 quotient(i64 a, i64 b) { return a / b; }
+#else
+DEVICE i64 quotient(i64 a, i64 b) { return (u64)(a | b) >> 32 == 0 ? (i64)((u32)a / (u32)b) : a / b; }
+#endif
 
 // Load the first n of eight elements, and zeros for the others, one element per access;
 // the vector forms load whole groups in accesses of 16 bytes.
@@ -505,9 +525,10 @@ DEVICE Group16 fetch16(const u16* at, int n) {
     return g;
 }
 
-DEVICE Group32 fetch32(const f32* at, int n) {
+template <class T>
+DEVICE Group32 fetch32(const T* at, int n) {
     Group32 g;
-    UNROLL for (int i = 0; i < 8; i++) g.w[i] = i < n ? bits_of(at[i]) : 0u;
+    UNROLL for (int i = 0; i < 8; i++) g.w[i] = i < n ? word_of(at[i]) : 0u;
     return g;
 }
 
@@ -549,7 +570,8 @@ DEVICE Group16 fetch16_whole(const u16* at, bool is_inside) {
     return Group16{{a.x, a.y, a.z, a.w}};
 }
 
-DEVICE Group32 fetch32_whole(const f32* at, bool is_inside) {
+template <class T>
+DEVICE Group32 fetch32_whole(const T* at, bool is_inside) {
     uint4_aligned a, b;
     if (is_inside) a = reinterpret_cast<const uint4_aligned*>(at)[0], b = reinterpret_cast<const uint4_aligned*>(at)[1];
     return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
@@ -576,7 +598,8 @@ DEVICE Group16 fetch16_vector(const u16* at, int n) {
     return Group16{{a.x, a.y, a.z, a.w}};
 }
 
-DEVICE Group32 fetch32_vector(const f32* at, int n) {
+template <class T>
+DEVICE Group32 fetch32_vector(const T* at, int n) {
     if (n < 8) return fetch32(at, n);
     uint4_aligned a = reinterpret_cast<const uint4_aligned*>(at)[0], b = reinterpret_cast<const uint4_aligned*>(at)[1];
     return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
@@ -634,10 +657,49 @@ DEVICE void put32_vector(T* at, int n, const Group32& g) {
     reinterpret_cast<uint4_aligned*>(at)[1] = uint4_aligned{g.w[4], g.w[5], g.w[6], g.w[7]};
 }
 
+// The same for groups that are not accessed again soon, so that caches keep what is.
+#if defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
+
+DEVICE uint4_aligned load_passing(const void* at) {
+    uint4_aligned a;
+    asm volatile("ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w) : "l"(at) : "memory");
+    return a;
+}
+
+DEVICE void store_passing(void* at, u32 x, u32 y, u32 z, u32 w) {
+    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+}
+
+#else
+
+DEVICE uint4_aligned load_passing(const void* at) { return *static_cast<const uint4_aligned*>(at); }
+DEVICE void store_passing(void* at, u32 x, u32 y, u32 z, u32 w) { *static_cast<uint4_aligned*>(at) = uint4_aligned{x, y, z, w}; }
+
+#endif
+
+DEVICE Group16 fetch16_passing(const u16* at, int) {
+    uint4_aligned a = load_passing(at);
+    return Group16{{a.x, a.y, a.z, a.w}};
+}
+
+template <class T>
+DEVICE Group32 fetch32_passing(const T* at, int) {
+    uint4_aligned a = load_passing(at), b = load_passing(at + 4);
+    return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+}
+
+DEVICE void put16_passing(u16* at, int, const Group16& g) { store_passing(at, g.w[0], g.w[1], g.w[2], g.w[3]); }
+
+template <class T>
+DEVICE void put32_passing(T* at, int, const Group32& g) {
+    store_passing(at, g.w[0], g.w[1], g.w[2], g.w[3]);
+    store_passing(at + 4, g.w[4], g.w[5], g.w[6], g.w[7]);
+}
+
 // A group of 32 bits in two quads that are STEP elements apart, each only if it is inside the
 // row: the quads of neighbouring threads are neighbours, so that a warp accesses whole lines.
-template <int STEP>
-DEVICE Group32 fetch32_quads(const f32* at, bool first, bool second) {
+template <int STEP, class T>
+DEVICE Group32 fetch32_quads(const T* at, bool first, bool second) {
     uint4_aligned a, b;
     if (first) a = *reinterpret_cast<const uint4_aligned*>(at);
     if (second) b = *reinterpret_cast<const uint4_aligned*>(at + STEP);
@@ -659,6 +721,28 @@ struct alignas(16) Quad {
 DEVICE void put_terms(Quad* at, u32 step, const float* x) {
     at[0] = Quad{{x[0], x[1], x[2], x[3]}};
     at[step] = Quad{{x[4], x[5], x[6], x[7]}};
+}
+
+// Terms of int32 are patterns of floats there.
+DEVICE void put_terms(Quad* at, u32 step, const i32* x) {
+    at[0] = Quad{{float_of((u32)x[0]), float_of((u32)x[1]), float_of((u32)x[2]), float_of((u32)x[3])}};
+    at[step] = Quad{{float_of((u32)x[4]), float_of((u32)x[5]), float_of((u32)x[6]), float_of((u32)x[7])}};
+}
+
+DEVICE void add_terms(i32* lane, const Quad* at, u32 step) {
+    Quad low = at[0], high = at[step];
+    UNROLL for (int j = 0; j < 4; j++) {
+        lane[j] = int_add(lane[j], (i32)bits_of(low.v[j]));
+        lane[4 + j] = int_add(lane[4 + j], (i32)bits_of(high.v[j]));
+    }
+}
+
+DEVICE void add_own(i32* lane, const i32* x) {
+    UNROLL for (int j = 0; j < 8; j++) lane[j] = int_add(lane[j], x[j]);
+}
+
+DEVICE void add_own(float* lane, const float* x) {
+    UNROLL for (int j = 0; j < 8; j++) lane[j] = lane[j] + x[j];
 }
 
 DEVICE void add_terms(float* lane, const Quad* at, u32 step) {
@@ -699,13 +783,14 @@ DEVICE u32 slot_of(u32 base, u32 g, u32 slots) { return base + g < slots ? base 
 
 DEVICE void send16(uint4_aligned* to, u32, const u16* from, bool is_inside) { send_quad(to, from, is_inside); }
 
-DEVICE void send32(uint4_aligned* to, u32 step, const f32* from, bool is_inside) {
+template <class T>
+DEVICE void send32(uint4_aligned* to, u32 step, const T* from, bool is_inside) {
     send_quad(to, from, is_inside);
     send_quad(to + step, from + 4, is_inside);
 }
 
-template <int STEP>
-DEVICE void send32_quads(uint4_aligned* to, u32 step, const f32* from, bool first, bool second) {
+template <int STEP, class T>
+DEVICE void send32_quads(uint4_aligned* to, u32 step, const T* from, bool first, bool second) {
     send_quad(to, from, first);
     send_quad(to + step, from + STEP, second);
 }
@@ -726,11 +811,24 @@ DEVICE void fill(float* s, float v) {
     UNROLL for (int j = 0; j < 8; j++) s[j] = v;
 }
 
+DEVICE void fill(i32* s, i32 v) {
+    UNROLL for (int j = 0; j < 8; j++) s[j] = v;
+}
+
 // Eight neighbouring lanes.
 DEVICE float tree(const float* s) { return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])); }
 
 // The same for lanes that start with their first terms: where all are −0, they are +0.
 DEVICE float tree_from_terms(const float* s) { return tree(s) + 0.0f; }
+
+// Sums of int32 wrap, and have no order.
+DEVICE i32 tree(const i32* s) {
+    u32 sum = 0;
+    UNROLL for (int j = 0; j < 8; j++) sum += (u32)s[j];
+    return (i32)sum;
+}
+
+DEVICE i32 tree_from_terms(const i32* s) { return tree(s); }
 
 DEVICE float largest(const float* s) {
     return larger(larger(larger(s[0], s[1]), larger(s[2], s[3])), larger(larger(s[4], s[5]), larger(s[6], s[7])));
@@ -782,6 +880,17 @@ template <int N>
 DEVICE float threads_sum_quads(const float* s) {
     float low = (s[0] + s[1]) + (s[2] + s[3]), high = (s[4] + s[5]) + (s[6] + s[7]);
     return threads_sum<N>(low + 0.0f) + threads_sum<N>(high + 0.0f); // as in tree_from_terms
+}
+
+template <int N>
+DEVICE i32 threads_sum(i32 v) {
+    UNROLL for (int d = 1; d < N; d *= 2) v = int_add(v, SHFL_XOR(v, d, 32));
+    return v;
+}
+
+template <int N>
+DEVICE i32 threads_sum_quads(const i32* s) {
+    return threads_sum<N>(tree(s));
 }
 
 template <int N>
@@ -838,6 +947,54 @@ DEVICE u64 threads_key(u64 key) {
     return key;
 }
 
+// ---- the order of a row ----
+
+// Returns a key that is smaller for elements that come first: 0 for NaN, then larger numbers before
+// smaller ones, and one key for both zeros.
+DEVICE u32 order_key(float x) {
+    u32 b = bits_of(x);
+    if (x != x) return 0;
+    if (x == 0.0f) return 0x80000000u;
+    return b >> 31 ? b : 0x7fffffffu - b;
+}
+
+// The ranks of a row of eight neighbouring elements for each of T threads, which are neighbours and at
+// most 32, of whom so many have columns: of equal keys the lower column comes first, so that keys of earlier columns count up
+// to the own one. No key is the largest number, with which threads fill up.
+template <int T>
+DEVICE void ranks(i32 rank[8], const u32 key[8], u32 t, u32 threads) {
+    UNROLL for (int j = 0; j < 8; j++) rank[j] = 0;
+    ROLLED for (u32 from = 0; from < threads; from++) {
+        u32 other[8];
+        UNROLL for (int i = 0; i < 8; i++) other[i] = SHFL_IDX(key[i], (int)from, T);
+        UNROLL for (int j = 0; j < 8; j++) {
+            const u32 later = key[j] + (from < t ? 1 : 0), earlier = key[j] + (from <= t ? 1 : 0);
+            UNROLL for (int i = 0; i < 8; i++) rank[j] += other[i] < (i < j ? earlier : later) ? 1 : 0;
+        }
+    }
+}
+
+// Returns the number of bits in the masks of threads before this one, of T threads that are neighbours.
+template <int T>
+DEVICE u32 count_before(u32 mask, u32 t) {
+    u32 own = 0;
+    UNROLL for (int j = 0; j < 8; j++) own += mask >> j & 1;
+    u32 sum = own;
+    UNROLL for (u32 d = 1; d < T; d *= 2) {
+        const u32 other = SHFL_UP(sum, d, T);
+        sum += t >= d ? other : 0;
+    }
+    return sum - own;
+}
+
+// Returns the number of bits in the masks of T threads.
+template <int T>
+DEVICE u32 count_all(u32 mask) {
+    i32 own = 0;
+    UNROLL for (int j = 0; j < 8; j++) own += (i32)(mask >> j & 1);
+    return (u32)threads_sum<T>(own);
+}
+
 // ---- random words: Philox 4x32-10 ----
 
 DEVICE void philox(u32 word[4], u32 key0, u32 key1, u32 c0, u32 c1, u32 c2, u32 c3) {
@@ -856,6 +1013,25 @@ DEVICE void philox(u32 word[4], u32 key0, u32 key1, u32 c0, u32 c1, u32 c2, u32 
     word[3] = c3;
 }
 
+// Returns the number of element e, a flat index, where the first has that of two words.
+DEVICE u64 number_from(i32 low, i32 high, u64 e) { return ((u64)(u32)high << 32 | (u32)low) + e; }
+
+// Returns the word of a column, by the words of its row.
+DEVICE i32 random_row_word(i32 seed_low, i32 seed_high, i32 a, i32 b, i32 use, u32 c) {
+    u32 w[4];
+    philox(w, (u32)seed_low, (u32)seed_high, c >> 2, (u32)a, (u32)b, (u32)use);
+    u32 low = c & 1 ? w[1] : w[0], high = c & 1 ? w[3] : w[2];
+    return (i32)(c & 2 ? high : low);
+}
+
+// Computes the words of eight neighbouring columns from c on, a multiple of 8.
+DEVICE void random_row_words(i32 word[8], i32 seed_low, i32 seed_high, i32 a, i32 b, i32 use, u32 c) {
+    u32 w[8];
+    philox(w, (u32)seed_low, (u32)seed_high, c >> 2, (u32)a, (u32)b, (u32)use);
+    philox(w + 4, (u32)seed_low, (u32)seed_high, (c >> 2) + 1, (u32)a, (u32)b, (u32)use);
+    UNROLL for (int j = 0; j < 8; j++) word[j] = (i32)w[j];
+}
+
 // Returns the word of element e, a flat index.
 DEVICE i32 random_word(i32 seed_low, i32 seed_high, i32 tensor, i32 step, u64 e) {
     u32 w[4];
@@ -867,11 +1043,12 @@ DEVICE i32 random_word(i32 seed_low, i32 seed_high, i32 tensor, i32 step, u64 e)
 // Computes the words of eight neighbouring elements from e on: two blocks of four, or three.
 DEVICE void random_words(i32 word[8], i32 seed_low, i32 seed_high, i32 tensor, i32 step, u64 e) {
     u32 w[12];
-    u64 block = e >> 2;
     int skip = (int)(e & 3);
-    UNROLL for (int i = 0; i < 3; i++)
-        if (i < 2 || skip > 0) philox(w + 4 * i, (u32)seed_low, (u32)seed_high, (u32)(block + i), (u32)((block + i) >> 32), (u32)tensor, (u32)step);
+    UNROLL for (int i = 0; i < 3; i++) {
+        u64 block = (e + 4 * i) >> 2; // numbers of elements wrap
+        if (i < 2 || skip > 0) philox(w + 4 * i, (u32)seed_low, (u32)seed_high, (u32)block, (u32)(block >> 32), (u32)tensor, (u32)step);
         else w[8] = w[9] = w[10] = w[11] = 0;
+    }
     UNROLL for (int j = 0; j < 8; j++) {
         u32 a = skip & 1 ? w[j + 1] : w[j], b = skip & 1 ? w[j + 3 < 12 ? j + 3 : 11] : w[j + 2];
         word[j] = (i32)(skip & 2 ? b : a);

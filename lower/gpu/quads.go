@@ -16,7 +16,7 @@ import (
 // isSplit reports whether groups consist of two quads: all operands have 32 bits.
 func (w *walk) isSplit() bool {
 	k := w.k
-	if k.variant != Vector || !w.hasWhole() && w.storage != streamed {
+	if k.variant != Vector || w.storage == fused || !w.hasWhole() && w.storage != streamed {
 		return false
 	}
 	if w.storage == partly && w.reductionRegisters() > lanesPerThread {
@@ -27,7 +27,7 @@ func (w *walk) isSplit() bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(k.d.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpRandom })
+	return !slices.ContainsFunc(k.d.Exec().Nodes, func(n *def.Node) bool { return isWord(n) || n.Op.NeedsRow() })
 }
 
 // declareQuads declares the distance of a group's quads and the thread's first column.
@@ -61,6 +61,14 @@ func (w *walk) inside(c, columns string) string {
 		return fmt.Sprintf("WHOLE || %s < %s", c, columns)
 	}
 	return c + " < " + columns
+}
+
+// insideRow is inside where there may be no row, which has no columns then.
+func (w *walk) insideRow(c, columns string) string {
+	if w.hasWhole() && w.storage == fused {
+		return fmt.Sprintf("(WHOLE ? 0 : %s) < %s", c, columns)
+	}
+	return w.inside(c, columns)
 }
 
 // declareSecond declares whether the second quad of a group inside the row is inside too.
@@ -102,14 +110,19 @@ func (w *walk) put(s *text, operand int) {
 // fetchInside returns the expression that loads the group at column c if it is inside a row
 // of so many columns.
 func (w *walk) fetchInside(operand int, columns string) string {
+	return w.wholeAt(operand, w.at(operand), columns)
+}
+
+// wholeAt is fetchInside of a group at an address.
+func (w *walk) wholeAt(operand int, at, columns string) string {
 	bits := 8 * w.k.dtypes[operand].Size()
 	switch {
 	case w.isSplit():
-		return fmt.Sprintf("fetch32_quads<STEP>(%s, %s, %s)", w.at(operand), w.inside("c", columns), w.inside("c + STEP", columns))
+		return fmt.Sprintf("fetch32_quads<STEP>(%s, %s, %s)", at, w.inside("c", columns), w.inside("c + STEP", columns))
 	case w.k.variant == Element:
-		return fmt.Sprintf("fetch%d(%s, inside(c, %s))", bits, w.at(operand), columns)
+		return fmt.Sprintf("fetch%d(%s, inside(c, %s))", bits, at, columns)
 	}
-	return fmt.Sprintf("fetch%d_whole(%s, %s)", bits, w.at(operand), w.inside("c", columns))
+	return fmt.Sprintf("fetch%d_whole(%s, %s)", bits, at, w.insideRow("c", columns))
 }
 
 // sendInside writes the copy of the group at an address to shared memory, if its column c is

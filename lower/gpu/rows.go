@@ -20,6 +20,7 @@ var storageNotes = [...][]string{
 	shared:    {"Values that later passes need are kept in shared memory, each thread in its", "own words."},
 	streamed:  {"Every pass reads the row through shared memory, where the next groups", "arrive meanwhile, each in the place of one that was read."},
 	reread:    {"Every pass reads the row."},
+	spread:    {"Every pass reads the row, and is a launch of its own: a row has several", "blocks, whose warps leave their parts of reductions in scratch memory for the next launch."},
 }
 
 // function writes the template that the instances of a walk instantiate.
@@ -29,6 +30,8 @@ func (w *walk) function(s *text) {
 	s.line("// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with")
 	s.line("// c / 8 mod T = t. %s", strings.Join(storageNotes[w.storage], "\n// "))
 	switch {
+	case w.storage == fused && w.hasWhole():
+		s.line("template <int T, int ROWS, int G, int STEPS, bool WHOLE>")
 	case w.storage == fused:
 		s.line("template <int T, int ROWS, int G, int STEPS>")
 	case w.hasWhole():
@@ -37,11 +40,15 @@ func (w *walk) function(s *text) {
 		s.line("template <int T, int ROWS, int G>")
 	case w.storage == streamed:
 		s.line("template <int T, int ROWS, int SLOTS>")
+	case w.storage == spread:
+		s.line("template <int PASS>")
 	default:
 		s.line("template <int T, int ROWS>")
 	}
 	s.open("DEVICE void %s_%s(const %s_params& p) {", k.base, w.storage, k.base)
-	if most := w.mostReductions(); most > 0 {
+	if w.storage == spread {
+		s.line("const int T = %d, ROWS = 1;", spreadThreads)
+	} else if most := w.mostReductions(); most > 0 {
 		s.line("SHARED(float, scratch, 2 * %d * ROWS * T / 32);", most)
 		s.line("int turn = 0;")
 	}
@@ -56,11 +63,17 @@ func (w *walk) function(s *text) {
 		}
 		s.line("const bool TAKE = G * %d <= %d; // inputs go to registers as soon as they arrive", w.stagedWords(), taken)
 	case fused:
+		s.line("START_NEXT(); // which adds up the lanes")
 		s.line("SHARED_DYN(Quad, terms);")
+		w.declareSent(s)
 	case streamed:
 		s.line("SHARED_DYN(uint4_aligned, stage);")
 	}
-	s.line("const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x %% T;")
+	if w.storage == spread {
+		s.line("const u32 t = blockIdx.y * blockDim.x + threadIdx.x;")
+	} else {
+		s.line("const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x %% T;")
+	}
 	w.declareQuads(s)
 	k.scalarsOf(s, w.program)
 	for i := range k.d.Operands {
@@ -70,6 +83,15 @@ func (w *walk) function(s *text) {
 	}
 	w.beginRows(s)
 	w.rowNodes(s, w.program.Start.Steps, w.isAheadInput)
+	if need := k.d.Exec().Need; need != nil {
+		s.line("if (%s == 0) columns = 0; // nothing reads the results of this row", name(need))
+	}
+	k.findRows(s, w.lookups())
+	if w.storage != fused {
+		w.declareEarly(s)
+	}
+	w.readEarly(s)
+	w.takeSent(s)
 	if w.storage.isUnrolled() {
 		for _, v := range w.kept {
 			switch {
@@ -92,11 +114,7 @@ func (w *walk) function(s *text) {
 	k.storeRows(s, "here && t == 0")
 	if w.storage != fused {
 		for i, n := range k.handedOn {
-			v := name(n)
-			if n.Type == def.Int {
-				v = "float_of((u32)" + v + ")"
-			}
-			s.line("if (here && t == 0) p.row_values[%d * p.rows + row] = %s;", i, v)
+			s.line("if (here && t == 0) p.row_values[%d * p.rows + row] = %s;", i, toScratch(n.Type, name(n)))
 		}
 	}
 	if w.storage == fused {
@@ -114,27 +132,42 @@ func (w *walk) beginRows(s *text) {
 	k := w.k
 	switch w.storage {
 	case fused:
+		whole := ""
+		if w.hasWhole() {
+			whole = "WHOLE || "
+		}
 		s.line("const u32 owned = G >= STEPS ? G / STEPS : 1; // groups of columns of a lane")
 		for _, n := range w.sums {
-			s.line("float %s_lane[owned][8];", name(n))
-			s.line("UNROLL for (u32 o = 0; o < owned; o++) fill(%s_lane[o], 0.0f);", name(n))
+			s.line("%s %s_lane[owned][8];", typeName(n.Type), name(n))
+			s.line("UNROLL for (u32 o = 0; o < owned; o++) fill(%s_lane[o], %s);", name(n), zero(n.Type))
 		}
 		for _, v := range w.readFirst() {
 			s.line("%s %s[G];", groupType(k.dtypes[v.Node.Operand]), k.keptName(v))
 		}
 		for _, n := range w.aheadInputs() {
 			s.line("%s %s_next = 0;", typeName(n.Type), name(n))
+			if w.isAheadIndex(n) {
+				s.line("%s %s_later = 0;", typeName(n.Type), name(n))
+			}
 		}
+		w.declareEarly(s)
 		s.line("const i64 of_slot = slot / STEPS + slot %% STEPS * p.lane_step;")
 		s.open("{")
 		s.line("const i64 row = (i64)blockIdx.x * (ROWS / STEPS) + of_slot;")
 		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
 		w.declareReadFirst(s)
-		w.loadKept(s, w.readFirst())
+		w.sendFirstRow(s)
 		w.loadRowInputs(s)
+		if w.hasEarly() {
+			s.open("UNROLL for (u32 g = 0; g < G; g++) {")
+			s.line("const u32 c = g * (T * 8) + %s;", w.own())
+			w.readAhead(s)
+			s.close("}")
+		}
+		w.loadLater(s)
 		s.close("}")
 		s.open("for (i64 first = (i64)blockIdx.x * (ROWS / STEPS); first < p.rows; first += STEPS * p.lane_step) {")
-		s.line("const bool here = first + of_slot < p.rows;")
+		s.line("const bool here = %sfirst + of_slot < p.rows;", whole)
 		s.line("const i64 row = here ? first + of_slot : first;")
 	case staged, partly:
 		s.open("for (u32 n = 0; n < p.slots; n++) {")
@@ -153,6 +186,9 @@ func (w *walk) beginRows(s *text) {
 		s.open("for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x, base = slot_of(base, G, p.slots)) {")
 		s.line("const bool here = true;")
 		s.line("const i64 row = first;")
+	case spread:
+		s.open("for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) {")
+		s.line("const bool here = true;")
 	case streamed:
 		w.beginStream(s)
 		s.open("for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {")
@@ -168,7 +204,11 @@ func (w *walk) beginRows(s *text) {
 		}
 		s.line("const i64 row = here ? first + slot : first;")
 	}
-	s.line("const u32 columns = here ? p.cols : 0;")
+	if w.k.d.Exec().Need != nil {
+		s.line("u32 columns = here ? p.cols : 0;")
+	} else {
+		s.line("const u32 columns = here ? p.cols : 0;")
+	}
 	for i := range w.k.d.Operands {
 		if w.isWalked(i) && w.k.d.Operands[i].Extent == def.PerElement {
 			w.declareAt(s, i)
@@ -184,7 +224,9 @@ func (w *walk) isWalked(operand int) bool {
 	}
 	for i := range w.passes {
 		p := &w.passes[i]
-		if slices.ContainsFunc(p.nodes, func(n *def.Node) bool { return n.Op == def.OpInput && n.Operand == operand }) {
+		if slices.ContainsFunc(p.nodes, func(n *def.Node) bool {
+			return (isLoad(n) || n.Op == def.OpLookup) && operandOf(n) == operand
+		}) {
 			return true
 		}
 		if p.stores && slices.ContainsFunc(w.k.elementOutputs, func(o def.Output) bool { return o.Operand == operand }) {
@@ -263,13 +305,13 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 			does = append(does, k.describe(n))
 		}
 		if p.stores {
-			for _, o := range k.elementOutputs {
+			for _, o := range slices.Concat(k.elementOutputs, k.slotOutputs) {
 				does = append(does, "store "+k.d.Operands[o.Operand].Name)
 			}
 		}
 		s.line("")
 		s.line("// pass %d: %s", p.number, strings.Join(does, ", "))
-		if p.stores && k.hasRowLoads() {
+		if p.stores && k.hasRowLoads() && w.storage != spread {
 			if w.hasBarrierAfterRowLoads(i) {
 				s.line("if (T <= 32) WARP_BARRIER(); // all threads have read the row's elements before any is overwritten")
 			} else {
@@ -284,29 +326,64 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 		for _, n := range p.reductions {
 			k.beginReduction(s, n)
 		}
+		if p.stores {
+			w.beginPacked(s)
+		}
 		isSending := w.storage.isStaged() && i == w.lastSend() && len(w.readLast(i)) > 0
 		if isSending {
 			s.line("if (!TAKE && p.slots == 2 * G) staging_commit();")
 		}
-		w.openGroups(s)
-		w.group(s, p)
-		w.closeInside(s)
-		w.readNext(s, i)
-		s.close("}")
+		isLate := i == w.lastPass() && len(w.sentLate()) > 0
+		if isLate {
+			s.open("if constexpr (SENT) {")
+			w.awaitSent(s)
+			s.close("}")
+		}
+		if w.storage == spread {
+			s.open("if constexpr (PASS == %d) {", i)
+		}
+		if condition, rest := w.unneeded(p, i); condition == "" {
+			w.loop(s, p, i)
+		} else {
+			s.open("if (%s) {", condition)
+			w.loop(s, p, i)
+			s.close("} else {")
+			s.depth++
+			w.loop(s, rest, i)
+			s.close("}")
+		}
+		if w.storage == spread {
+			w.leaveParts(s, p, i)
+			s.close("}")
+		}
+		if isLate {
+			s.line("if constexpr (SENT) staging_commit();")
+		}
 		if isSending {
 			s.line("if (!TAKE) staging_commit();")
+		}
+		if p.stores {
+			w.storePacked(s)
 		}
 	} else {
 		w.checkRefusal(s, i)
 	}
+	if w.storage == spread {
+		w.joinParts(s, p, i)
+		w.rowNodes(s, p.after, never)
+		return
+	}
 	for _, n := range p.reductions {
-		if isColumnOfExtreme(n) {
+		switch {
+		case lower.IsExchange(n):
+			w.exchange(s, n)
+		case isColumnOfExtreme(n):
 			s.line("u64 %s_key = %s;", name(n), w.threadsPart(n))
-		} else {
-			s.line("float %s = %s;", name(n), w.threadsPart(n))
+		default:
+			s.line("%s %s = %s;", typeName(n.Type), name(n), w.threadsPart(n))
 		}
 	}
-	if len(p.reductions) > 0 {
+	if len(p.reductions) > 0 && !k.isShort {
 		s.open("if constexpr (T > 32) {")
 		k.acrossWarps(s, p.reductions, "T", "ROWS", w.mostReductions())
 		s.close("}")
@@ -317,6 +394,76 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 		}
 	}
 	w.rowNodes(s, p.after, never)
+}
+
+// loop writes the loop of pass i over the groups of a row.
+func (w *walk) loop(s *text, p *rowPass, i int) {
+	w.openGroups(s)
+	w.group(s, p)
+	w.closeInside(s)
+	w.readNext(s, i)
+	s.close("}")
+}
+
+// worthBranching is the price, in nodes for each element, of values for which a pass has a second loop
+// without them.
+const worthBranching = 16
+
+// unneeded returns a condition, known before pass i, under which alone some reductions of the pass are needed,
+// and the pass without them; or "". Nothing of the pass may be kept.
+func (w *walk) unneeded(p *rowPass, i int) (condition string, rest *rowPass) {
+	if w.storage < streamed || p.stores || len(p.sums) > 0 {
+		return "", nil
+	}
+	known := slices.Clone(w.program.Start.Steps)
+	for j := range w.passes[:i] {
+		known = append(known, w.passes[j].after...)
+	}
+	demands := w.k.d.Exec().Demands()
+	demandOf := func(n *def.Node) def.Demand {
+		return slices.DeleteFunc(slices.Clone(demands[n.ID]), func(c def.Condition) bool {
+			return c.Value.Extent != def.Scalar && !slices.Contains(lower.Nodes(known), c.Value)
+		})
+	}
+	var demand def.Demand
+	rest = &rowPass{number: p.number}
+	for _, n := range p.reductions {
+		d := demandOf(n)
+		if demand == nil {
+			demand = d
+		}
+		if len(d) == 0 || !slices.Equal(d, demand) {
+			rest.reductions = append(rest.reductions, n)
+		}
+	}
+	if len(demand) == 0 {
+		return "", nil
+	}
+	isRead := map[*def.Node]bool{}
+	for _, n := range rest.reductions {
+		isRead[n.Args[0]] = true
+	}
+	for _, n := range slices.Backward(p.nodes) {
+		if isRead[n] {
+			rest.nodes = append(rest.nodes, n)
+			for _, a := range n.Args {
+				isRead[a] = true
+			}
+		}
+	}
+	slices.Reverse(rest.nodes)
+	if len(p.nodes)-len(rest.nodes) < worthBranching {
+		return "", nil
+	}
+	var terms []string
+	for _, c := range demand {
+		if c.IsTrue {
+			terms = append(terms, w.k.value(c.Value))
+		} else {
+			terms = append(terms, "!"+w.k.value(c.Value))
+		}
+	}
+	return strings.Join(terms, " && "), rest
 }
 
 // firstStore returns the first pass that stores elements, or the number of passes.
@@ -395,7 +542,7 @@ func (k *rowwise) hasRowLoads() bool {
 func (k *rowwise) beginReduction(s *text, n *def.Node) {
 	switch n.Op {
 	case def.OpRowSum:
-		k.lanes(s, n, "0.0f")
+		k.lanes(s, n, zero(n.Type))
 	case def.OpRowMax:
 		if k.isPaired(n) {
 			s.line("u32 %s_pairs[4];", name(n))
@@ -411,6 +558,11 @@ func (k *rowwise) beginReduction(s *text, n *def.Node) {
 		k.beginColumn(s, n, "INFINITE")
 	case def.OpAt:
 		s.line("float %s_part = 0.0f;", name(n))
+	case def.OpRank:
+		s.line("u32 %s_keys[8];", name(n))
+		s.line("UNROLL for (int j = 0; j < 8; j++) %s_keys[j] = 0xffffffffu;", name(n))
+	case def.OpUnpacked:
+		s.line("u32 %s_mask = 0;", name(n))
 	}
 }
 

@@ -33,22 +33,31 @@ type rowwise struct {
 	columnSums []*def.Node
 	totalSums  []*def.Node
 	handedOn   []*def.Node // row reductions that later kernels read from scratch memory
-	walks      [reread + 1]*walk
+	walks      [spread + 1]*walk
 
 	elementOutputs, rowOutputs, columnOutputs, scalarOutputs []def.Output
 
-	hasRows    bool // the definition has row reductions
-	isSplit    bool // sums depend on row reductions: rows stores nothing per element
-	rowEntries []rowEntry
-	flatU      int // groups that a thread of the flat kernel loads at once
-	fields     []field
-	paramBytes int // of all fields
-	source     Source
-	entries    rowwiseEntries
+	slotOutputs []def.Output // packed values
+	isShort     bool         // rows have at most shortRow columns, and may be ordered
+	hasRows     bool         // the definition has row reductions
+	isSplit     bool         // sums depend on row reductions: rows stores nothing per element
+	rowEntries  []rowEntry
+	flatU       int // groups that a thread of the flat kernel loads at once
+	fields      []field
+	paramBytes  int // of all fields
+	source      Source
+	entries     rowwiseEntries
 }
 
 func compileRowwise(d *def.Definition, dtypes []num.DType, v Variant, base string) *Kernel {
-	k := &rowwise{d: d, dtypes: slices.Clone(dtypes), variant: v, base: base}
+	if stages := d.Stages(dtypes); stages != nil {
+		return compileStages(d, stages, dtypes, v, base)
+	}
+	return (&rowwise{d: d, dtypes: slices.Clone(dtypes), variant: v, base: base}).compile()
+}
+
+func (k *rowwise) compile() *Kernel {
+	d, base := k.d, k.base
 	k.nameOperands()
 	k.classify()
 	k.layout()
@@ -97,7 +106,7 @@ func (k *rowwise) nameOperands() {
 	for _, p := range k.d.Params {
 		names = append(names, p.Name)
 	}
-	ids := uniqueIdentifiers(names, "_stride")
+	ids := uniqueIdentifiers(names, "_stride", "_rows", "_slots")
 	k.operands, k.params = ids[:len(k.d.Operands)], ids[len(k.d.Operands):]
 }
 
@@ -109,6 +118,8 @@ func (k *rowwise) classify() {
 			k.elementOutputs = append(k.elementOutputs, o)
 		case def.PerRow:
 			k.rowOutputs = append(k.rowOutputs, o)
+		case def.PerSlot:
+			k.slotOutputs = append(k.slotOutputs, o)
 		case def.PerColumn:
 			k.columnOutputs = append(k.columnOutputs, o)
 		default:
@@ -121,7 +132,7 @@ func (k *rowwise) classify() {
 			k.columnSums = append(k.columnSums, n)
 		case n.Op == def.OpTotalSum:
 			k.totalSums = append(k.totalSums, n)
-		case lower.IsRowReduction(n):
+		case lower.IsRowReduction(n), n.Op.NeedsRow():
 			k.hasRows = true
 		}
 	}

@@ -12,10 +12,17 @@ import (
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
 	"tokitai/op/adamw"
+	"tokitai/op/checksum"
 	"tokitai/op/crossentropy"
+	"tokitai/op/dropout"
 	"tokitai/op/gelu"
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
+	"tokitai/op/relu2"
+	"tokitai/op/rmsnorm"
+	"tokitai/op/rope"
+	"tokitai/op/sgd"
+	"tokitai/op/silu"
 	"tokitai/op/softmax"
 	"tokitai/op/swiglu"
 	"tokitai/trial/randdef"
@@ -26,15 +33,21 @@ var shipped = []*def.Definition{
 	softmax.ForwardDefinition, softmax.BackwardDefinition,
 	crossentropy.Definition,
 	gelu.ForwardDefinition, gelu.BackwardDefinition,
+	relu2.ForwardDefinition, relu2.BackwardDefinition,
+	silu.ForwardDefinition, silu.BackwardDefinition,
 	swiglu.ForwardDefinition, swiglu.BackwardDefinition,
+	rope.ForwardDefinition, rope.BackwardDefinition, rope.NormForwardDefinition, rope.NormBackwardDefinition,
 	layernorm.ForwardDefinition, layernorm.BackwardDefinition,
+	rmsnorm.ForwardDefinition, rmsnorm.ResidualForwardDefinition, rmsnorm.BackwardDefinition, rmsnorm.ResidualBackwardDefinition,
 	adamw.InPlaceDefinition, adamw.MasterDefinition, adamw.StochasticDefinition,
+	sgd.StepDefinition, sgd.MasterDefinition, sgd.NesterovDefinition, sgd.NesterovMasterDefinition,
+	dropout.ForwardDefinition, checksum.ForwardDefinition, checksum.Int32Definition,
 	norm.SquareSumDefinition, norm.TotalDefinition, norm.ClipDefinition,
 }
 
 // shapes reach every kernel: rows of every number of lanes in every storage, and the
 // tails of groups, lanes and blocks.
-var shapes = [][2]int{{3, 1}, {40, 7}, {5, 255}, {2, 257}, {9, 1030}, {4, 2048}, {3, 2049}, {2, 8200}, {1, 8192}, {2, 20_000}, {1, 33_001}, {3, 70_000}, {4, 128}, {3, 1024}, {2, 4096}, {5, 16_384}}
+var shapes = [][2]int{{3, 1}, {40, 7}, {5, 255}, {2, 257}, {9, 1030}, {4, 2048}, {3, 2049}, {2, 8200}, {1, 8192}, {2, 20_000}, {1, 33_001}, {3, 70_000}, {4, 128}, {40, 64}, {7, 104}, {3, 1024}, {2, 4096}, {5, 16_384}}
 
 // allShapes are those of the thorough levels.
 var allShapes = func() (all [][2]int) {
@@ -87,7 +100,7 @@ func TestShippedDefinitions(t *testing.T) {
 // onePerFormat takes one choice for each format that names it.
 func onePerFormat(d *def.Definition, formats [][]num.DType) [][]num.DType {
 	var chosen [][]num.DType
-	for _, f := range num.FloatDTypes {
+	for _, f := range append(slices.Clone(num.FloatDTypes), num.I32) {
 		if i := slices.IndexFunc(formats, func(c []num.DType) bool { return d.Format(c) == f }); i >= 0 {
 			chosen = append(chosen, formats[i])
 		}

@@ -165,8 +165,8 @@ func (b *batch) plan(t testing.TB, warp int, isBare bool) (run simtest.Run, plac
 // instance is a kernel in one line, an instance of a function template.
 var instance = regexp.MustCompile(`^KERNEL(?:_BLOCKS)?\((\w+), .*}\n$`)
 
-// withoutUnused leaves out instances of the rows kernel that nothing launches: they
-// take most of the compiler's time.
+// withoutUnused leaves out instances of kernels that nothing launches: they take most of
+// the compiler's time.
 func withoutUnused(source string, launches []simtest.Launch) string {
 	used := map[string]bool{}
 	for _, l := range launches {

@@ -16,7 +16,7 @@ import (
 // streamedInputs returns the inputs per element that a pass reads.
 func (p *rowPass) streamedInputs() (operands []int) {
 	for _, n := range p.nodes {
-		if n.Op == def.OpInput && n.Extent == def.PerElement {
+		if isLoad(n) && n.Extent == def.PerElement && !slices.Contains(operands, n.Operand) {
 			operands = append(operands, n.Operand)
 		}
 	}
@@ -45,7 +45,7 @@ func (w *walk) streamed() (operands []int, passes int) {
 // canStream reports whether the inputs can be streamed.
 func (w *walk) canStream() bool {
 	operands, _ := w.streamed()
-	return len(operands) > 0 && w.isSplit() && w.streamSlots() > 1
+	return len(operands) > 0 && w.isSplit() && w.streamSlots() > 1 && w.k.d.Exec().Need == nil // rows that nothing needs would be copied
 }
 
 // streamedQuads returns the quads of a group of all inputs.

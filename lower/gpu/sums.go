@@ -20,11 +20,11 @@ func (k *rowwise) columnLanes(s *text) {
 	k.scalarsOf(s, p)
 	s.line("const i64 groups = p.padded / 8;")
 	s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.lanes * groups; q += gridDim.x * 256LL) {")
-	s.line("const i64 lane = q / groups;")
-	s.line("const u32 c = (u32)(q %% groups) * 8;")
-	s.line("const int n = inside(c, p.cols);")
+	s.line("const i64 lane = quotient(q, groups);")
+	s.line("const u32 c = (u32)(q - lane * groups) * 8;")
+	k.countInside(s)
 	for _, n := range k.columnSums {
-		k.lanes(s, n, "0.0f")
+		k.lanes(s, n, zero(n.Type))
 	}
 	s.open("for (i64 row = lane; row < p.rows; row += p.lane_step) {")
 	k.rowsOf(s, p)
@@ -32,12 +32,12 @@ func (k *rowwise) columnLanes(s *text) {
 	s.open("UNROLL for (int j = 0; j < 8; j++) {")
 	k.elementsOf(s, p, "c + j")
 	for _, n := range k.columnSums {
-		s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.value(n.Args[0]))
+		s.line("%s_lane[j] = %s;", name(n), plus(n.Type, name(n)+"_lane[j]", k.value(n.Args[0])))
 	}
 	s.close("}")
 	s.close("}")
 	for i, n := range k.columnSums {
-		s.line("UNROLL for (int j = 0; j < 8; j++) p.column_lanes[(%d * p.lanes + lane) * p.padded + c + j] = %s_lane[j];", i, name(n))
+		s.line("UNROLL for (int j = 0; j < 8; j++) p.column_lanes[(%d * p.lanes + lane) * p.padded + c + j] = %s;", i, toScratch(n.Type, name(n)+"_lane[j]"))
 	}
 	s.close("}")
 	s.close("}")
@@ -45,7 +45,7 @@ func (k *rowwise) columnLanes(s *text) {
 
 // lanes declares the eight lanes of a reduction that a thread owns.
 func (k *rowwise) lanes(s *text, n *def.Node, start string) {
-	s.line("float %s_lane[8];", name(n))
+	s.line("%s %s_lane[8];", typeName(n.Type), name(n))
 	s.line("fill(%s_lane, %s);", name(n), start)
 }
 
@@ -71,7 +71,7 @@ func (k *rowwise) totals(s *text, isFlat bool) {
 		k.rowsOf(s, p)
 		k.singleElement(s, p)
 		for _, n := range k.totalSums {
-			s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.value(n.Args[0]))
+			s.line("%s_lane[j] = %s;", name(n), plus(n.Type, name(n)+"_lane[j]", k.value(n.Args[0])))
 		}
 		s.close("}")
 		k.closeTotal(s)
@@ -88,7 +88,7 @@ func (k *rowwise) totalOfFlatRow(s *text, p *lower.Program) {
 	s.open("UNROLL for (int j = 0; j < 8; j++) {")
 	k.elementsOf(s, p, "c + j")
 	for _, n := range k.totalSums {
-		s.line("%[1]s_lane[j] = %[1]s_lane[j] + (j < n ? %[2]s : 0.0f);", name(n), k.value(n.Args[0]))
+		s.line("%s_lane[j] = %s;", name(n), plus(n.Type, name(n)+"_lane[j]", fmt.Sprintf("(j < n ? %s : %s)", k.value(n.Args[0]), zero(n.Type))))
 	}
 	s.close("}")
 	k.closeTotal(s)
@@ -97,7 +97,7 @@ func (k *rowwise) totalOfFlatRow(s *text, p *lower.Program) {
 // openTotal begins a thread's loop over groups of a flat row.
 func (k *rowwise) openTotal(s *text) {
 	for _, n := range k.totalSums {
-		k.lanes(s, n, "0.0f")
+		k.lanes(s, n, zero(n.Type))
 	}
 	s.open("for (u32 at = t * 8; t < threads && at < length; at += threads * 8) {")
 	s.line("const int n = inside(at, length);")
@@ -107,11 +107,11 @@ func (k *rowwise) openTotal(s *text) {
 func (k *rowwise) closeTotal(s *text) {
 	s.close("}")
 	for _, n := range k.totalSums {
-		s.line("float %[1]s = threads_sum<32>(tree(%[1]s_lane));", name(n))
+		s.line("%[2]s %[1]s = threads_sum<32>(tree(%[1]s_lane));", name(n), typeName(n.Type))
 	}
 	k.acrossWarps(s, k.totalSums, "1024", "1", len(k.totalSums))
 	for i, n := range k.totalSums {
-		s.line("if (t == 0) p.totals_out[%d * p.total_count + flat] = %s;", i, name(n))
+		s.line("if (t == 0) p.totals_out[%d * p.total_count + flat] = %s;", i, toScratch(n.Type, name(n)))
 	}
 }
 
@@ -143,12 +143,14 @@ func (k *rowwise) singleElement(s *text, p *lower.Program) {
 		n := step.Node
 		switch {
 		case step.Action == lower.Load && n.Extent == def.PerColumn:
-			k.declare(s, n, k.load(n.Operand, "c"))
+			k.declare(s, n, k.loadOf(n, "c"))
 		case step.Action == lower.Load:
-			k.declare(s, n, k.load(n.Operand, fmt.Sprintf("row * p.%s_stride + c", k.operands[n.Operand])))
+			k.declare(s, n, k.loadOf(n, fmt.Sprintf("row * p.%s_stride + c", k.operands[n.Operand])))
+		case step.Action == lower.LoadRow:
+			k.declare(s, n, k.lookupAt(n, "c"))
 		case step.Action != lower.Compute:
-		case n.Op == def.OpRandom:
-			k.declare(s, n, fmt.Sprintf("random_word(%s, (u64)e)", k.arguments(n)))
+		case isWord(n):
+			k.declare(s, n, k.singleWord(n))
 		case n.Op == def.OpCol:
 			k.declare(s, n, "(i32)c")
 		case n.Op == def.OpColFloat:
@@ -173,18 +175,20 @@ func (k *rowwise) totalNext(s *text) {
 // nextOfFlatRow adds up a flat row of sums.
 func (k *rowwise) nextOfFlatRow(s *text) {
 	s.line("const float* const in = p.totals_in + blockIdx.y * count + start;")
-	s.line("float lane[8];")
-	s.line("fill(lane, 0.0f);")
-	s.open("for (u32 at = t * 8; t < threads && at < length; at += threads * 8) {")
-	s.line("const int n = inside(at, length);")
-	s.line("UNROLL for (int j = 0; j < 8; j++) lane[j] = lane[j] + (j < n ? in[at + j] : 0.0f);")
-	s.close("}")
-	s.line("float sum = threads_sum<32>(tree(lane));")
-	s.line("if (t %% 32 == 0) scratch[turn * 32 + t / 32] = sum;")
-	s.line("BARRIER(); // all parts are written")
-	s.line("sum = threads_sum<32>(scratch[turn * 32 + t %% 32]);")
-	s.line("turn ^= 1;")
-	s.line("if (t == 0) p.totals_out[blockIdx.y * p.total_count + flat] = sum;")
+	k.sumsOf(s, "blockIdx.y", func(of def.Type) {
+		s.line("%s lane[8];", typeName(of))
+		s.line("fill(lane, %s);", zero(of))
+		s.open("for (u32 at = t * 8; t < threads && at < length; at += threads * 8) {")
+		s.line("const int n = inside(at, length);")
+		s.line("UNROLL for (int j = 0; j < 8; j++) lane[j] = %s;", plus(of, "lane[j]", fmt.Sprintf("(j < n ? %s : %s)", fromScratch(of, "in[at + j]"), zero(of))))
+		s.close("}")
+		s.line("%s sum = threads_sum<32>(tree(lane));", typeName(of))
+		s.line("if (t %% 32 == 0) scratch[turn * 32 + t / 32] = %s;", toScratch(of, "sum"))
+		s.line("BARRIER(); // all parts are written")
+		s.line("sum = threads_sum<32>(%s);", fromScratch(of, "scratch[turn * 32 + t % 32]"))
+		s.line("turn ^= 1;")
+		s.line("if (t == 0) p.totals_out[blockIdx.y * p.total_count + flat] = %s;", toScratch(of, "sum"))
+	})
 }
 
 // acrossWarps joins the results of groups of 32 threads through shared memory, room words
@@ -204,7 +208,7 @@ func (k *rowwise) acrossWarps(s *text, nodes []*def.Node, threads, rows string, 
 			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = float_of((u32)(%s_key >> 32));", at, name(n))
 			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = float_of((u32)%s_key);", at+1, name(n))
 		} else {
-			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = %s;", at, name(n))
+			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = %s;", at, toScratch(n.Type, name(n)))
 		}
 		at += words(n)
 	}
@@ -214,7 +218,7 @@ func (k *rowwise) acrossWarps(s *text, nodes []*def.Node, threads, rows string, 
 		if isColumnOfExtreme(n) {
 			s.line("%s_key = threads_key<parts>((u64)bits_of(part[%d * parts + t %% parts]) << 32 | bits_of(part[%d * parts + t %% parts]));", name(n), at, at+1)
 		} else {
-			s.line("%s = threads_%s<parts>(part[%d * parts + t %% parts]);", name(n), joins[n.Op], at)
+			s.line("%s = threads_%s<parts>(%s);", name(n), joins[n.Op], fromScratch(n.Type, fmt.Sprintf("part[%d * parts + t %% parts]", at)))
 		}
 		at += words(n)
 	}
@@ -248,6 +252,7 @@ func (k *rowwise) columns(s *text) {
 	s.line("// Outputs per column, eight columns per block: adds up neighbouring lanes, then computes")
 	s.line("// and stores what follows from the sums.")
 	k.entry(s, "columns", columnsThreads)
+	s.line("AWAIT_PREVIOUS(); // the launch may be early")
 	k.lateScalars(s, p)
 	if len(sums) > 0 {
 		s.line("SHARED(float, part, %d * 256 * 8);", len(sums))
@@ -263,29 +268,31 @@ func (k *rowwise) columns(s *text) {
 		s.line("// eight neighbouring lanes each, then pairs of neighbours")
 		s.open("for (u32 i = y; i < all; i += height) {")
 		for j, n := range sums {
-			s.line("float %s_lane[8]; // %s", name(n), k.describe(n))
-			s.line("UNROLL for (u32 j = 0; j < 8; j++) %s_lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(%d * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;", name(n), slices.Index(k.columnSums, n))
-			s.line("part[(%d * 256 + i) * 8 + x] = tree(%s_lane);", j, name(n))
+			lane := fmt.Sprintf("p.column_lanes[(%d * p.lanes + 8 * i + j) * p.padded + c]", slices.Index(k.columnSums, n))
+			s.line("%s %s_lane[8]; // %s", typeName(n.Type), name(n), k.describe(n))
+			s.line("UNROLL for (u32 j = 0; j < 8; j++) %s_lane[j] = here && 8 * i + j < p.lanes ? %s : %s;", name(n), fromScratch(n.Type, lane), zero(n.Type))
+			s.line("part[(%d * 256 + i) * 8 + x] = %s;", j, toScratch(n.Type, fmt.Sprintf("tree(%s_lane)", name(n))))
 		}
 		s.close("}")
 		s.line("BARRIER(); // all chunks are written")
 		s.open("for (u32 d = 1; d < all; d *= 2) {")
 		s.open("for (u32 i = 2 * d * y; i < all; i += 2 * d * height) {")
-		for j := range sums {
-			s.line("part[(%[1]d * 256 + i) * 8 + x] = part[(%[1]d * 256 + i) * 8 + x] + part[(%[1]d * 256 + i + d) * 8 + x];", j)
+		for j, n := range sums {
+			low, high := fmt.Sprintf("part[(%d * 256 + i) * 8 + x]", j), fmt.Sprintf("part[(%d * 256 + i + d) * 8 + x]", j)
+			s.line("%s = %s;", low, toScratch(n.Type, plus(n.Type, fromScratch(n.Type, low), fromScratch(n.Type, high))))
 		}
 		s.close("}")
 		s.line("BARRIER(); // this level is complete")
 		s.close("}")
 		for j, n := range sums {
-			s.line("const float %s = part[%d * 256 * 8 + x];", name(n), j)
+			k.declare(s, n, fromScratch(n.Type, fmt.Sprintf("part[%d * 256 * 8 + x]", j)))
 		}
 		s.line("BARRIER(); // all threads have read the sums, part may be overwritten")
 	}
 	for _, step := range p.Late.Columns.Steps {
 		switch n := step.Node; step.Action {
 		case lower.Load:
-			k.declare(s, n, fmt.Sprintf("here ? %s : 0.0f", k.load(n.Operand, "c")))
+			k.declare(s, n, fmt.Sprintf("here ? %s : %s", k.loadOf(n, "c"), zero(n.Type)))
 		case lower.Compute:
 			k.declare(s, n, k.expression(n))
 		}
@@ -311,7 +318,7 @@ func (k *rowwise) lateScalarsOf(s *text, p *lower.Program, total func(sum int) s
 	for _, step := range steps {
 		switch n := step.Node; {
 		case step.Action == lower.Receive:
-			k.declare(s, n, total(slices.Index(k.totalSums, n)))
+			k.declare(s, n, fromScratch(n.Type, total(slices.Index(k.totalSums, n))))
 		case step.Action == lower.Compute && !isInline(n):
 			k.declare(s, n, k.expression(n))
 		}

@@ -18,9 +18,10 @@ const (
 	shared
 	streamed // nowhere, as below, but inputs pass through shared memory, several groups ahead
 	reread   // nowhere: inputs are read and values computed again
+	spread   // the same, by several blocks for each row and a launch for each pass
 )
 
-var storageNames = [...]string{"fused", "staged", "partly", "registers", "shared", "streamed", "reread"}
+var storageNames = [...]string{"fused", "staged", "partly", "registers", "shared", "streamed", "reread", "spread"}
 
 func (s storage) String() string { return storageNames[s] }
 
@@ -36,11 +37,15 @@ type costs struct {
 // worthKeeping is the price of keeping a computed value, in nodes.
 const worthKeeping = 6
 
-// Compute implements lower.Costs. Random words are expensive, inputs and columns free.
+// Compute implements lower.Costs. Random words are expensive, inputs, lookups and columns free.
 func (c costs) Compute(n *def.Node) int {
 	switch {
-	case n.Op == def.OpRandom:
+	case lower.IsExchange(n):
+		return 1 << 20
+	case n.Op == def.OpRandom || n.Op == def.OpRandomRow:
 		return worthKeeping
+	case n.Op == def.OpLookup:
+		return 0
 	case len(n.Args) > 0:
 		return 1
 	}
@@ -50,7 +55,7 @@ func (c costs) Compute(n *def.Node) int {
 // Keep implements lower.Costs.
 func (c costs) Keep(n *def.Node, kept []*lower.Kept) int {
 	switch {
-	case c.storage == reread || c.storage == streamed:
+	case c.storage >= streamed || n.Op == def.OpLookup:
 		return lower.Never
 	case n.Op == def.OpInput && (c.storage != partly || c.k.hasRoom(n, kept)):
 		return 0
@@ -113,13 +118,16 @@ func (k *rowwise) newWalk(st storage) *walk {
 	w := &walk{k: k, storage: st}
 	part := lower.Part{Stores: slices.Clone(k.rowOutputs)}
 	if !k.isSplit || st == fused {
-		part.Stores = append(part.Stores, k.elementOutputs...)
+		part.Stores = slices.Concat(part.Stores, k.elementOutputs, k.slotOutputs)
 	} else {
 		part.Values = k.handedOn
 	}
 	if st == fused {
 		w.sums = k.columnSums
 		part.Values = w.sums
+	}
+	if need := k.d.Exec().Need; need != nil {
+		part.Values = append(slices.Clone(part.Values), need)
 	}
 	w.program = lower.NewProgram(k.d, k.dtypes, part, costs{k, st})
 	for _, v := range w.program.Kept {
@@ -178,8 +186,8 @@ func (k *rowwise) hasRoom(n *def.Node, kept []*lower.Kept) bool {
 
 // wordsOf returns how many 32-bit words a group of a kept value takes.
 func (k *rowwise) wordsOf(n *def.Node) int {
-	if n.Op == def.OpInput {
-		return 2 * k.dtypes[n.Operand].Size()
+	if n.Op == def.OpInput || n.Op == def.OpLookup {
+		return 2 * k.dtypes[operandOf(n)].Size()
 	}
 	return 8
 }
@@ -221,7 +229,7 @@ func (w *walk) wordsOf(v *keptValue) int { return w.k.wordsOf(v.Node) }
 // every thread. Nothing is then conditional on columns, and a division by their number, a
 // power of two, is a multiplication.
 func (w *walk) hasWhole() bool {
-	return w.k.variant == Vector && w.storage.isUnrolled() && w.storage != fused
+	return w.k.variant == Vector && w.storage.isUnrolled() && (w.storage != fused || len(w.readFirst()) > 0)
 }
 
 // readFirst returns the inputs that are read for the first pass and kept.

@@ -135,10 +135,8 @@ func (a Ball) Div(b Ball) Ball {
 
 func (a Ball) Recip() Ball { return Ball{Mid: 1}.Div(a) }
 
-// Sqrt: with q = ra/a <= 1 the lower half is the wider one, and
-// sqrt(a) - sqrt(a-ra) = sqrt(a)*(1-sqrt(1-q)) <= sqrt(a)*(q/2)*(1+q),
-// because the coefficients of 1-sqrt(1-q) are positive, the first is 1/2 and the
-// others add up to 1/2.
+// Sqrt: the lower half is the wider one, and
+// sqrt(a) - sqrt(a-ra) = ra/(sqrt(a)+sqrt(a-ra)).
 func (a Ball) Sqrt() Ball {
 	switch {
 	case !a.Known() || a.Mid < -a.Rad:
@@ -147,7 +145,7 @@ func (a Ball) Sqrt() Ball {
 		return Ball{}
 	case a.Rad <= a.Mid:
 		c := math.Sqrt(a.Mid)
-		return outward(c, a.Rad/(2*c)*(1+a.Rad/a.Mid))
+		return outward(c, a.Rad/(c+math.Sqrt(a.Mid-a.Rad)))
 	}
 	h := math.Sqrt(a.Mid+a.Rad) * 0.5
 	return outward(h, h)

@@ -29,7 +29,7 @@ func unary[T Number[T]]() map[string]func(T) T {
 	return map[string]func(T) T{
 		"neg": T.Neg, "abs": T.Abs, "sqr": T.Sqr, "sqrt": T.Sqrt, "recip": T.Recip, "rsqrt": T.Rsqrt,
 		"exp": T.Exp, "expm1": T.Expm1, "log": T.Log, "tanh": T.Tanh, "sigmoid": T.Sigmoid,
-		"exp2": T.Exp2, "log2": T.Log2, "log1p": T.Log1p, "sin": T.Sin, "cos": T.Cos, "erf": T.Erf,
+		"exp2": T.Exp2, "log2": T.Log2, "log1p": T.Log1p, "sin": T.Sin, "cos": T.Cos, "erf": T.Erf, "erfcx": T.Erfcx,
 		"scale": func(x T) T { return x.Scale2(-3) },
 	}
 }
@@ -91,6 +91,8 @@ func inDomain(name string, x Big) bool {
 	switch name {
 	case "sqrt":
 		return x.m().Sign() >= 0
+	case "erfcx":
+		return x.m().Cmp(newMid(64).SetInt64(-1)) >= 0
 	case "log", "log2", "rsqrt":
 		return x.m().Sign() > 0
 	case "log1p":

@@ -13,7 +13,7 @@ import (
 // sum on some machine (or with GOAMD64=v3) is seen: the enclosures would survive it,
 // equal reports from all machines would not.
 func TestBits(t *testing.T) {
-	const want uint64 = 0xc7ef48aab2bbf988
+	const want uint64 = 0xed24faa8199d68c2
 	h := fnv.New64a()
 	put := func(b Ball) {
 		var buf [16]byte
@@ -49,4 +49,18 @@ func sortedKeys[V any](m map[string]V) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// The root of a ball ends where the root of its lower end is, however wide the ball is.
+func TestSqrtIsTight(t *testing.T) {
+	r := rand.New(rand.NewPCG(32, 33))
+	for range 1000 {
+		a := Ball{Mid: math.Ldexp(1+r.Float64(), r.IntN(200)-100)}
+		a.Rad = a.Mid * math.Ldexp(r.Float64(), -r.IntN(30))
+		lo, _ := a.Sqrt().Bounds()
+		// Either end of the ball, and the radius, are rounded in a unit of the middle.
+		if want := math.Sqrt(a.Mid - a.Rad); !(lo <= want && want-lo <= 0x1p-48*math.Sqrt(a.Mid)) {
+			t.Errorf("the root of %v begins at %v, want %v", a, lo, want)
+		}
+	}
 }

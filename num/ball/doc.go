@@ -25,7 +25,7 @@
 // vector.go (the same for vectors), slopes.go (vectors of derivatives and of perturbed steps, four
 // places at once where the processor can, slopes_amd64.s),
 // elementary.go (exponentials, logarithms and tanh in float64, with proofs), function.go
-// (functions of a Ball), wave.go (sine and cosine), erf.go, big.go, bigpoint.go,
+// (functions of a Ball), wave.go (sine and cosine), erf.go, erfcx.go, big.go, bigpoint.go,
 // bigfunc.go and bigwave.go (the same at any precision), interval.go.
 package ball
 
@@ -58,6 +58,7 @@ type Number[T any] interface {
 	Cos() T
 	Tanh() T
 	Erf() T
+	Erfcx() T   // exp(x²)*(1-erf(x)); unknown if the ball reaches below -1
 	Sigmoid() T // 1/(1+exp(-x))
 
 	// Scale2 multiplies by 2^n.

@@ -27,6 +27,7 @@ var elementary = []struct {
 	{"sin", func(x float64) float64 { y, _, _ := pointSinCos(x); return y }, sinErr, midOf(bigSinAt), drawAngle},
 	{"cos", func(x float64) float64 { _, y, _ := pointSinCos(x); return y }, cosErr, midOf(bigCosAt), drawAngle},
 	{"erf", pointErf, erfErr, bigErf, drawErf},
+	{"erfcx", pointErfcx, erfcxErr, bigErfcx, drawErfcx},
 	{"tanh", pointTanh, tanhErr, bigTanh, drawExponent(-22, 22)},
 	{"sigmoid", func(x float64) float64 { y, _ := pointSigmoid(x); return y }, sigmoidErr, bigSigmoid, drawExponent(-700, 700)},
 }
@@ -110,6 +111,17 @@ func drawErf(r *rand.Rand) float64 {
 		return nudge(r, (float64(r.IntN(100))+0.5)/16) * float64(2*r.IntN(2)-1)
 	}
 	return drawExponent(-6.5, 6.5)(r)
+}
+
+// drawErfcx mixes arguments of erfcx: all magnitudes, and below the end of the exponential form.
+func drawErfcx(r *rand.Rand) float64 {
+	switch r.IntN(3) {
+	case 0:
+		return 1.5 - r.Float64()/16
+	case 1:
+		return max(-1, drawErf(r))
+	}
+	return math.Ldexp(1+r.Float64(), r.IntN(40)-20)
 }
 
 // drawAngle mixes arguments of sine and cosine: small, anywhere in the range, beside odd

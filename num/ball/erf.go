@@ -45,6 +45,12 @@ func pointErf(x float64) float64 {
 	case a >= erfLimit:
 		return math.Copysign(1, x)
 	}
+	hi, rest := nearErf(a)
+	return math.Copysign(hi+rest, x)
+}
+
+// nearErf returns erf(a) for 3/32 <= a < 6 as the sum of the table's entry and a number below 0.036.
+func nearErf(a float64) (hi, rest float64) {
 	i := int(float64(a*16) + 0.5)
 	c := float64(i) * (1.0 / 16)
 	h := a - c
@@ -58,7 +64,7 @@ func pointErf(x float64) float64 {
 		sum += terms[n]
 	}
 	t := &erfTable[i-erfFirst]
-	return math.Copysign(t.hi+(t.lo+float64(t.slope*sum)), x)
+	return t.hi, t.lo + float64(t.slope*sum)
 }
 
 var (

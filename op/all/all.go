@@ -7,12 +7,25 @@ import (
 
 	"tokitai/op"
 	"tokitai/op/adamw"
+	"tokitai/op/attention"
+	"tokitai/op/cache"
+	"tokitai/op/checksum"
+	"tokitai/op/combine"
 	"tokitai/op/crossentropy"
+	"tokitai/op/dispatch"
+	"tokitai/op/dropout"
 	"tokitai/op/embedding"
 	"tokitai/op/gelu"
 	"tokitai/op/gemm"
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
+	"tokitai/op/relu2"
+	"tokitai/op/rmsnorm"
+	"tokitai/op/rope"
+	"tokitai/op/router"
+	"tokitai/op/sample"
+	"tokitai/op/sgd"
+	"tokitai/op/silu"
 	"tokitai/op/softmax"
 	"tokitai/op/swiglu"
 )
@@ -23,11 +36,24 @@ var Operations = slices.Concat(
 	softmax.Operations,
 	crossentropy.Operations,
 	gelu.Operations,
+	relu2.Operations,
+	silu.Operations,
 	swiglu.Operations,
+	attention.Operations,
+	router.Operations,
+	sample.Operations,
 	embedding.Operations,
+	rope.Operations,
+	dispatch.Operations,
+	combine.Operations,
+	cache.Operations,
 	layernorm.Operations,
+	rmsnorm.Operations,
 	adamw.Operations,
+	sgd.Operations,
 	norm.Operations,
+	dropout.Operations,
+	checksum.Operations,
 )
 
 // Find returns the operation of that name, or nil.

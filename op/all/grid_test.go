@@ -132,7 +132,9 @@ func checkGrid(d *def.Definition, inputs []num.Array, params []float64, sizes ma
 }
 
 func isRandom(d *def.Definition) bool {
-	return slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpRandom })
+	return slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool {
+		return n.Op == def.OpRandom || n.Op == def.OpElement || n.Op == def.OpElementHigh
+	})
 }
 
 // orders of n things: backward, and mixed.

@@ -85,6 +85,22 @@ func fill(p op.Pattern, sizes map[string]int, formats []num.DType) []num.Array {
 			continue
 		}
 		seed := gen.New(p.Definition.Name + "/" + p.Name + "/" + o.Name).Next()
+		if o.IsOffsets {
+			n := sizes[o.Bound]
+			trial.FillOffsets(operands[i], n, func(k int) int {
+				if cut := p.Index[o.Name]; cut != nil {
+					return max(0, min(cut(gen.Seeded(seed+uint64(k)), k, n), n))
+				}
+				return k * n / (rows - 1)
+			})
+			continue
+		}
+		if o.IsLengths || o.Lengths != "" {
+			trial.FillIndex(p.Definition, i, operands, func(letter string) int { return sizes[letter] }, func(r, c, limit int) int {
+				return p.Index[o.Name].PageOf(gen.Seeded(seed+uint64(r)<<32+uint64(c)), r*cols+c, limit)
+			})
+			continue
+		}
 		for r := range rows {
 			for c := range cols {
 				g := gen.Seeded(seed + uint64(r)<<32 + uint64(c))
@@ -126,10 +142,28 @@ func sizesOf(d *def.Definition) []map[string]int {
 			list = append(list, sizes)
 		}
 		return list
-	case *def.Lookup, *def.Scatter:
-		return []map[string]int{{"Q": 1, "V": 1, "D": 1}, {"Q": 9, "V": 4, "D": 3}, {"Q": 330, "V": 5, "D": 2}}
+	case *def.RowWrite: // some rows stay as they are
+		return []map[string]int{{"Q": 1, "V": 2, "D": 1}, {"Q": 9, "V": 20, "D": 3}, {"Q": 330, "V": 200, "D": 2}}
+	case *def.Lookup, *def.Scatter, *def.LookupSum:
+		return []map[string]int{{"Q": 1, "V": 1, "D": 1, "S": 1}, {"Q": 9, "V": 4, "D": 3, "S": 2}, {"Q": 330, "V": 5, "D": 2, "S": 3}}
+	case *def.Stream, *def.StreamBackward:
+		return []map[string]int{
+			{"T": 1, "S": 1, "G": 1, "J": 1, "D": 1, "B": 1, "N": 16, "M": 1, "P": 1},
+			{"T": 9, "S": 12, "G": 2, "J": 1, "D": 5, "B": 3, "N": 16, "M": 2, "P": 4},
+			{"T": 4, "S": 150, "G": 1, "J": 2, "D": 3, "B": 1, "N": 64, "M": 3, "P": 2},
+		}
+	case *def.Sort:
+		return []map[string]int{{"T": 1, "S": 1, "E": 1}, {"T": 9, "S": 3, "E": 4}, {"T": 330, "S": 2, "E": 5}}
 	}
-	return []map[string]int{{"R": 1, "C": 1}, {"R": 7, "C": 5}, {"R": 2, "C": 530}, {"R": 261, "C": 3}}
+	list := []map[string]int{{"R": 1, "C": 1, "K": 1}, {"R": 7, "C": 5, "K": 3}, {"R": 2, "C": 530, "K": 4}, {"R": 261, "C": 3, "K": 2}}
+	for i, sizes := range list {
+		for _, a := range d.Axes() {
+			if a.Role == def.Indexed {
+				sizes[a.Letter] = 1 + 3*i
+			}
+		}
+	}
+	return list
 }
 
 // formatsOf are the choices of formats: all, or at level smoke one, in turn.

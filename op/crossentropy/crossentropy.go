@@ -37,7 +37,7 @@ var Definition = def.Must(def.Rowwise("crossentropy", func(b *def.Builder) {
 		"dlogits[r,c] = scale * (softmax(logits)[r,c] - (c == label))",
 	)
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
+		"R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided",
 		"a row whose label is ignore has loss +0 and dlogits +0, whatever its logits are",
 		"any other label outside 0..C-1 is refused, and nothing is written; with bad_index=skip its row is ignored",
 		"a NaN or +Inf in a row that is not ignored makes its loss and dlogits NaN",

@@ -30,7 +30,7 @@
 //	loss     R      f32           fully written
 //	dlogits  R,C    as logits     fully written; may be logits itself
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  a row whose label is ignore has loss +0 and dlogits +0, whatever its logits are
 //	C3  any other label outside 0..C-1 is refused, and nothing is written; with bad_index=skip its row is ignored
 //	C4  a NaN or +Inf in a row that is not ignored makes its loss and dlogits NaN

@@ -33,7 +33,7 @@
 //	weight   V,D    f16 bf16 f32
 //	out      Q,D    as weight     fully written
 //
-//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  Q >= 0, V, D >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  every bit pattern is copied, including those of NaN
 //	C3  an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip its row is +0
 //	C4  an index may occur any number of times, and Q may exceed V
@@ -48,7 +48,7 @@
 //	dout     Q,D    f16 bf16 f32
 //	dweight  V,D    as dout, or f32  fully written
 //
-//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  Q >= 0, V, D >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  for dout in f16 the sum is exact and rounded once: the order of the queries does not matter; an exact zero is +0
 //	C3  for bf16 and f32 the queries are added in ascending order, in chunks of 64, each from +0, and the sums of the chunks from +0; a zero is +0
 //	C4  NaN, or infinities of both signs, in a sum give NaN; infinities of one sign give that infinity
@@ -67,7 +67,7 @@
 //	dout     Q,D    f16 bf16 f32
 //	dweight  V,D    as dout, or f32  read, then written in place
 //
-//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  Q >= 0, V, D >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  for dout in f16 the sum, the old dweight included, is exact and rounded once: the order of the queries does not matter; an exact zero is +0
 //	C3  for bf16 and f32 the queries are added in ascending order, in chunks of 64, each from +0, and the sums of the chunks to the old dweight; a zero is +0
 //	C4  NaN, or infinities of both signs, in a sum give NaN; infinities of one sign give that infinity

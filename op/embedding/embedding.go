@@ -11,7 +11,7 @@ var ForwardDefinition = def.Must(def.Gather("embedding.forward", def.GatherForm{
 	Index: "index", Table: "weight", Out: "out",
 	Formula: []string{"out[q,d] = weight[index[q],d]"},
 	Clauses: []string{
-		"Q, V, D >= 1; leading dimensions count as rows, and rows may be strided",
+		"Q >= 0, V, D >= 1; leading dimensions count as rows, and rows may be strided",
 		"every bit pattern is copied, including those of NaN",
 		"an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip its row is +0",
 		"an index may occur any number of times, and Q may exceed V",
@@ -36,7 +36,7 @@ func scatter(name string, accumulate bool) *def.Definition {
 		Index: "index", Rows: "dout", Result: "dweight", Accumulate: accumulate,
 		Formula: []string{formula},
 		Clauses: []string{
-			"Q, V, D >= 1; leading dimensions count as rows, and rows may be strided",
+			"Q >= 0, V, D >= 1; leading dimensions count as rows, and rows may be strided",
 			"for dout in f16 " + exact + " and rounded once: the order of the queries does not matter; an exact zero is +0",
 			"for bf16 and f32 the queries are added in ascending order, in chunks of 64, each from +0, and " + chunks + "; a zero is +0",
 			"NaN, or infinities of both signs, in a sum give NaN; infinities of one sign give that infinity",

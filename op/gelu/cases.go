@@ -16,8 +16,20 @@ var Operations = []*op.Operation{
 	{
 		Name: "gelu.backward", Summary: "gradient of gelu.forward, from its input",
 		Definitions: []*def.Definition{BackwardDefinition}, Bounds: backwardBounds, Run: op.Plain(BackwardDefinition),
-		Data: data(BackwardDefinition), Patterns: patterns(BackwardDefinition), Scalings: scalings,
+		Data: data(BackwardDefinition), Patterns: patterns(BackwardDefinition), Scalings: scalings(BackwardDefinition),
 		Formulas: backwardFormulas, Clauses: backwardClauses, Ranges: backwardRanges, Allowances: backwardAllowances,
+	},
+	{
+		Name: "gelu.erf.forward", Summary: "Gaussian error linear unit by erf, without approximation",
+		Definitions: []*def.Definition{ErfForwardDefinition}, Bounds: erfForwardBounds, Run: op.Plain(ErfForwardDefinition),
+		Data: data(ErfForwardDefinition), Patterns: patterns(ErfForwardDefinition),
+		Formulas: erfForwardFormulas, Clauses: erfForwardClauses, Ranges: erfForwardRanges, Allowances: erfForwardAllowances,
+	},
+	{
+		Name: "gelu.erf.backward", Summary: "gradient of gelu.erf.forward, from its input",
+		Definitions: []*def.Definition{ErfBackwardDefinition}, Bounds: erfBackwardBounds, Run: op.Plain(ErfBackwardDefinition),
+		Data: data(ErfBackwardDefinition), Patterns: patterns(ErfBackwardDefinition), Scalings: scalings(ErfBackwardDefinition),
+		Formulas: erfBackwardFormulas, Clauses: erfBackwardClauses, Ranges: erfBackwardRanges, Allowances: erfBackwardAllowances,
 	},
 }
 

@@ -35,7 +35,9 @@ var (
 
 func size(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
-func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition) }
+func TestDoc(t *testing.T) {
+	optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition, ErfForwardDefinition, ErfBackwardDefinition)
+}
 
 func TestMatchReference(t *testing.T) {
 	optest.MatchReference(t, forward, size(5, 77), size(1, 1), size(2, 1025))
@@ -59,22 +61,8 @@ func of(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 func gradient(t testing.TB, x *tensor.Tensor, dy float32) *tensor.Tensor {
 	t.Helper()
 	dx := optest.Garbage(t, x.DType(), x.Shape()...)
-	constant, err := tensor.FromFloat32(cpu.Queue().Device(), x.DType(), slices.Repeat([]float32{dy}, x.Len()), x.Shape()...)
-	optest.OK(t, err)
-	optest.OK(t, Backward(cpu.Queue(), dx, constant, x))
+	optest.OK(t, Backward(cpu.Queue(), dx, optest.Filled(t, x, dy), x))
 	return dx
-}
-
-// every holds all 65,536 patterns of a 16-bit format.
-func every(t testing.TB, d num.DType) *tensor.Tensor { return optest.All(t, d, 0, 1<<16, 1) }
-
-// sample holds one f32 in 16,411 of [low, high], of either sign.
-func sample(t testing.TB, low, high float32) *tensor.Tensor {
-	var values []float32
-	for u := math.Float32bits(low); u <= math.Float32bits(high); u += 16411 {
-		values = append(values, math.Float32frombits(u), -math.Float32frombits(u))
-	}
-	return optest.Vector(t, num.F32, append(values, low, -low, high, -high)...)
 }
 
 func TestByHand(t *testing.T) {
@@ -145,7 +133,7 @@ func outside(d num.DType, x, got []float32, want func(x float64) ball.Ball) (wro
 
 func TestEveryInputAgainstTruth(t *testing.T) {
 	for _, d := range []num.DType{num.F16, num.BF16} {
-		x := every(t, d)
+		x := optest.Every(t, d)
 		for name, c := range map[string]struct {
 			got  *tensor.Tensor
 			want func(x float64) ball.Ball
@@ -168,7 +156,7 @@ func TestEveryInputAgainstTruth(t *testing.T) {
 // The form through tanh computes 1 + tanh and 1 - tanh², which cancel.
 func TestAncestor24_DerivativeTailsDoNotCancel(t *testing.T) {
 	var tail []float32
-	for _, v := range optest.Floats(t, every(t, num.BF16)) {
+	for _, v := range optest.Floats(t, optest.Every(t, num.BF16)) {
 		if v >= -10 && v <= -4 {
 			tail = append(tail, v)
 		}
@@ -192,7 +180,7 @@ func TestAncestor24_DerivativeTailsDoNotCancel(t *testing.T) {
 
 // y(x) − y(−x) = x and y'(x) + y'(−x) = 1, as σ(t) + σ(−t) = 1.
 func TestSymmetry(t *testing.T) {
-	x := optest.Floats(t, sample(t, 0x1p-20, 12))
+	x := optest.Floats(t, optest.Sample(t, 0x1p-20, 12))
 	minus := make([]float32, len(x))
 	for i := range x {
 		minus[i] = -x[i]
@@ -246,7 +234,7 @@ func TestForwardClauses(t *testing.T) {
 			}
 		},
 		"C5_tails": func(t *testing.T) {
-			for _, x := range []*tensor.Tensor{every(t, num.F16), every(t, num.BF16), sample(t, 5, math.MaxFloat32)} {
+			for _, x := range []*tensor.Tensor{optest.Every(t, num.F16), optest.Every(t, num.BF16), optest.Sample(t, 5, math.MaxFloat32)} {
 				y := optest.Bits(t, of(t, x))
 				for i, v := range optest.Floats(t, x) {
 					switch {
@@ -259,7 +247,7 @@ func TestForwardClauses(t *testing.T) {
 			}
 		},
 		"C6_sign_and_size": func(t *testing.T) {
-			for _, x := range []*tensor.Tensor{every(t, num.F16), every(t, num.BF16), sample(t, 0, 0x1p127)} {
+			for _, x := range []*tensor.Tensor{optest.Every(t, num.F16), optest.Every(t, num.BF16), optest.Sample(t, 0, 0x1p127)} {
 				y := optest.Floats(t, of(t, x))
 				for i, v := range optest.Floats(t, x) {
 					if v == v && (math.Signbit(float64(v)) != math.Signbit(float64(y[i])) || math.Abs(float64(y[i])) > math.Abs(float64(v))) {
@@ -322,7 +310,7 @@ func TestBackwardClauses(t *testing.T) {
 			}
 		},
 		"C6_tails": func(t *testing.T) {
-			for _, x := range []*tensor.Tensor{every(t, num.F16), every(t, num.BF16), sample(t, 5.5, math.MaxFloat32)} {
+			for _, x := range []*tensor.Tensor{optest.Every(t, num.F16), optest.Every(t, num.BF16), optest.Sample(t, 5.5, math.MaxFloat32)} {
 				dx := optest.Bits(t, gradient(t, x, -1.75))
 				for i, v := range optest.Floats(t, x) {
 					switch {
@@ -335,7 +323,7 @@ func TestBackwardClauses(t *testing.T) {
 			}
 		},
 		"C7_range": func(t *testing.T) {
-			for _, x := range []*tensor.Tensor{every(t, num.F16), every(t, num.BF16), sample(t, 0x1p-10, 12)} {
+			for _, x := range []*tensor.Tensor{optest.Every(t, num.F16), optest.Every(t, num.BF16), optest.Sample(t, 0x1p-10, 12)} {
 				dx := optest.Floats(t, gradient(t, x, 1))
 				for i, v := range optest.Floats(t, x) {
 					if d := x.DType(); v == v && !(dx[i] >= num.Round(d, -0.13) && dx[i] <= num.Round(d, 1.13)) {

@@ -127,6 +127,7 @@ func wrong() []mutants.Mutant {
 	l.From(mutants.KernelPractice)
 	l.Add("store-truncates", "results are cut off, not rounded", mutants.AnyOrder, mutants.Plain{Body: geluBackward(mutants.Ordered(nil)), Store: mutants.StoreTowardZero})
 	stableWrong(l)
+	erfWrong(l)
 	cheats(l)
 	return l.All
 }
@@ -179,10 +180,14 @@ func right() []mutants.Mutant {
 	l.Of(gelu.BackwardDefinition, num.F16)
 	l.AddReferenceOrder()
 	stableRight(l)
+	erfRight(l)
 	return l.All
 }
 
 // peers returns plain kernels of the definitions, made of the given parts.
 func peers(p mutants.Parts) map[*def.Definition]func(*mutants.Call) {
-	return map[*def.Definition]func(*mutants.Call){gelu.ForwardDefinition: geluForward(p), gelu.BackwardDefinition: geluBackward(p)}
+	return map[*def.Definition]func(*mutants.Call){
+		gelu.ForwardDefinition: geluForward(p), gelu.BackwardDefinition: geluBackward(p),
+		gelu.ErfForwardDefinition: erfForward(p), gelu.ErfBackwardDefinition: erfBackward(p),
+	}
 }

@@ -55,7 +55,7 @@
 //	B        K,N    as A
 //	C        M,N    as A, or f32  fully written
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C1  M >= 0, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -72,7 +72,7 @@
 //	B        K,N    as A
 //	C        M,N    as A, or f32  read, then written in place
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C1  M >= 0, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -89,7 +89,7 @@
 //	B        K,N    as dC
 //	dA       M,K    as dC, or f32  fully written
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C1  M >= 0, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -106,7 +106,7 @@
 //	B        K,N    as dC
 //	dA       M,K    as dC, or f32  read, then written in place
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C1  M >= 0, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -123,7 +123,7 @@
 //	dC       M,N    as A
 //	dB       K,N    as A, or f32  fully written
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C1  M >= 0, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -140,7 +140,7 @@
 //	dC       M,N    as A
 //	dB       K,N    as A, or f32  read, then written in place
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C1  M >= 0, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -157,7 +157,7 @@
 //	B        H,K,N  as A
 //	C        H,M,N  as A, or f32  fully written
 //
-//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C1  M >= 0, H, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -176,7 +176,7 @@
 //	B        H,K,N  as A
 //	C        H,M,N  as A, or f32  read, then written in place
 //
-//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C1  M >= 0, H, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -195,7 +195,7 @@
 //	B        H,K,N  as dC
 //	dA       H,M,K  as dC, or f32  fully written
 //
-//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C1  M >= 0, H, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -214,7 +214,7 @@
 //	B        H,K,N  as dC
 //	dA       H,M,K  as dC, or f32  read, then written in place
 //
-//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C1  M >= 0, H, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -233,7 +233,7 @@
 //	dC       H,M,N  as A
 //	dB       H,K,N  as A, or f32  fully written
 //
-//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C1  M >= 0, H, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -252,7 +252,7 @@
 //	dC       H,M,N  as A
 //	dB       H,K,N  as A, or f32  read, then written in place
 //
-//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C1  M >= 0, H, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
 //	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
@@ -273,7 +273,7 @@
 //	scale_a  M      f32
 //	scale_b  N      f32
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C1  M >= 0, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  by the rule fma: acc = fma(A, B, acc), the summed index ascending from +0; every product is exact
 //	C3  acc is multiplied by scale_a[m], and that by scale_b[n], each product rounded to binary32; one rounding to the result's format
 //	C4  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN, and so does an infinite sum or scale times 0; other infinities give an infinity; e4m3 has no infinities
@@ -292,7 +292,7 @@
 //	scale_a  M      f32
 //	scale_b  N      f32
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C1  M >= 0, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  acc is the sum over k of A[m,k] * B[n,k] in Z/2^32, as an int32 that wraps; its order makes no difference
 //	C3  acc is rounded once to binary32 and multiplied by scale_a[m], and that by scale_b[n], each product rounded to binary32; one rounding to the result's format
 //	C4  a scale that is NaN gives NaN, and so does an infinite product times 0; otherwise an infinite scale gives an infinity
@@ -309,7 +309,7 @@
 //	B        K,N    as A
 //	C        M,N    i64     fully written
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C1  M >= 0, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  every int64 stands for its residue: -1 for p^k - 1; the sum is exact, and its order makes no difference
 //	C3  the result is the residue from 0 to p^k - 1
 //	C4  the result may not overlap the operands; the operands may be the same tensor

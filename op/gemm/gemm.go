@@ -36,7 +36,7 @@ func clauses(batch []string, accumulate bool) []string {
 		"subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite",
 	}
 	if batch != nil {
-		list[0] = "H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided"
+		list[0] = "M >= 0, H, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided"
 		list = append(list,
 			"leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not",
 			"each matrix of the result has the bits of the product of the two matrices alone",

@@ -14,7 +14,7 @@ import (
 
 // Clauses that products share.
 const (
-	sizesClause = "M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided"
+	sizesClause = "M >= 0, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided"
 	apartClause = "the result may not overlap the operands; the operands may be the same tensor"
 )
 

@@ -41,7 +41,7 @@
 //	mean     R      f32           fully written
 //	rstd     R      f32           fully written
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  eps is finite, also as binary32, and at least 0
 //	C3  a NaN or an infinity in a row of x makes the row of y and its rstd NaN, and its mean NaN or infinite
 //	C4  a constant row of finite x gives beta where gamma is finite and eps > 0 as binary32, up to the sign of a zero
@@ -67,7 +67,7 @@
 //	dgamma   C      as gamma       fully written
 //	dbeta    C      as gamma       fully written
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  a NaN in a row of dy, x, mean or rstd makes the row of dx NaN, one in gamma all of dx
 //	C3  a NaN in a column of dy or of xhat makes dgamma NaN there, one in dy dbeta too
 //	C4  an infinity in a row of dy, x, mean or rstd makes the row of dx infinite or NaN, one in gamma all of dx

@@ -35,7 +35,7 @@ var ForwardDefinition = def.Must(def.Rowwise("layernorm.forward", func(b *def.Bu
 		"y[r,c]  = (x[r,c] - mean[r]) * rstd[r] * gamma[c] + beta[c]",
 	)
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
+		"R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided",
 		"eps is finite, also as binary32, and at least 0",
 		"a NaN or an infinity in a row of x makes the row of y and its rstd NaN, and its mean NaN or infinite",
 		"a constant row of finite x gives beta where gamma is finite and eps > 0 as binary32, up to the sign of a zero",
@@ -69,7 +69,7 @@ var BackwardDefinition = def.Must(def.Rowwise("layernorm.backward", func(b *def.
 		"dgamma[c] = sum over r of dy[r,c] * xhat[r,c],  dbeta[c] = sum over r of dy[r,c]",
 	)
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
+		"R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided",
 		"a NaN in a row of dy, x, mean or rstd makes the row of dx NaN, one in gamma all of dx",
 		"a NaN in a column of dy or of xhat makes dgamma NaN there, one in dy dbeta too",
 		"an infinity in a row of dy, x, mean or rstd makes the row of dx infinite or NaN, one in gamma all of dx",

@@ -43,7 +43,7 @@
 //	sums     R,C    f32
 //	total    R      f32     fully written
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  the sum has the fixed order of a row sum of C columns
 //	C3  NaN, or infinities of both signs, give NaN; infinities of one sign, and sums that overflow, that infinity; a zero is +0
 //	C4  total may not overlap sums

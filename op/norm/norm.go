@@ -33,7 +33,7 @@ var TotalDefinition = def.Must(def.Rowwise("norm.total", func(b *def.Builder) {
 
 	b.Formula("total[r] = sum sums[r,c]")
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
+		"R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided",
 		"the sum has the fixed order of a row sum of C columns",
 		"NaN, or infinities of both signs, give NaN; infinities of one sign, and sums that overflow, that infinity; a zero is +0",
 		"total may not overlap sums",

@@ -67,10 +67,16 @@ func (s *Subject) operands(dtypes []num.DType, sizes map[string]int, kind op.Dat
 			element = op.Normal
 		}
 		switch {
+		case o.IsOffsets:
+			trial.FillOffsets(x.Array(i), sizes[o.Bound], func(int) int { return g.Below(sizes[o.Bound] + 1) })
+		case o.IsLengths || o.Lengths != "":
+			trial.FillIndex(d, i, x.Arrays(), func(letter string) int { return sizes[letter] }, func(_, _, limit int) int { return g.Below(limit) })
 		case o.IsIndex && kind.Name == "special":
 			trial.FillBits(x.Array(i), func(int, int) uint32 { return uint32(int32(g.Below(sizes[o.Bound]+2) - 1)) })
 		case o.IsIndex:
 			trial.FillBits(x.Array(i), func(int, int) uint32 { return uint32(g.Below(sizes[o.Bound])) })
+		case o.IsInt() && dtypes[i] == num.I32 && kind.Values[o.Name] == nil:
+			trial.FillBits(x.Array(i), func(int, int) uint32 { return uint32(g.Int32()) })
 		default:
 			trial.Fill(x.Array(i), func(r, c int) float32 { return element(g, r, c) })
 		}

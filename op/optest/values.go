@@ -2,6 +2,8 @@ package optest
 
 import (
 	"bytes"
+	"math"
+	"slices"
 	"testing"
 
 	"tokitai/backend/cpu"
@@ -74,6 +76,30 @@ func All(t testing.TB, d num.DType, first uint32, n, rows int) *tensor.Tensor {
 	x, err := tensor.FromBytes(cpu.Queue().Device(), d, a.Data, rows, n/rows)
 	OK(t, err)
 	return x
+}
+
+// Every returns all 65,536 patterns of a 16-bit format.
+func Every(t testing.TB, d num.DType) *tensor.Tensor {
+	t.Helper()
+	return All(t, d, 0, 1<<16, 1)
+}
+
+// Sample returns one f32 in 16,411 of [low, high], of either sign, and both ends.
+func Sample(t testing.TB, low, high float32) *tensor.Tensor {
+	t.Helper()
+	var values []float32
+	for u := math.Float32bits(low); u <= math.Float32bits(high); u += 16411 {
+		values = append(values, math.Float32frombits(u), -math.Float32frombits(u))
+	}
+	return Vector(t, num.F32, append(values, low, -low, high, -high)...)
+}
+
+// Filled returns a tensor like x with one value everywhere.
+func Filled(t testing.TB, x *tensor.Tensor, v float32) *tensor.Tensor {
+	t.Helper()
+	y, err := tensor.FromFloat32(cpu.Queue().Device(), x.DType(), slices.Repeat([]float32{v}, x.Len()), x.Shape()...)
+	OK(t, err)
+	return y
 }
 
 // Bits returns the bit patterns of a tensor in row-major order.

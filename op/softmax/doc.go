@@ -29,7 +29,7 @@
 //	x        R,C    f16 bf16 f32
 //	y        R,C    as x          fully written; may be x itself
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  a NaN in a row makes the row NaN
 //	C3  +Inf in a row makes the row NaN
 //	C4  -Inf gives +0, unless the whole row is -Inf, which gives NaN
@@ -47,7 +47,7 @@
 //	y        R,C    as dy
 //	dx       R,C    as dy         fully written; may be dy or y itself
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  a NaN in a row of dy or y makes the row NaN
 //	C3  an infinity in a row of dy or y, or a sum that overflows, makes every element of the row infinite or NaN
 //	C4  y = 0 gives a zero where dy and the sum are finite; subnormals are kept, and a result too large for its format is infinite

@@ -16,7 +16,7 @@ var ForwardDefinition = def.Must(def.Rowwise("softmax.forward", func(b *def.Buil
 
 	b.Formula("y[r,c] = exp(x[r,c] - max) / sum exp(x[r,c] - max)")
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
+		"R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided",
 		"a NaN in a row makes the row NaN",
 		"+Inf in a row makes the row NaN",
 		"-Inf gives +0, unless the whole row is -Inf, which gives NaN",
@@ -35,7 +35,7 @@ var BackwardDefinition = def.Must(def.Rowwise("softmax.backward", func(b *def.Bu
 
 	b.Formula("dx[r,c] = y[r,c] * (dy[r,c] - sum dy[r,c]*y[r,c])")
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
+		"R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided",
 		"a NaN in a row of dy or y makes the row NaN",
 		"an infinity in a row of dy or y, or a sum that overflows, makes every element of the row infinite or NaN",
 		"y = 0 gives a zero where dy and the sum are finite; subnormals are kept, and a result too large for its format is infinite",

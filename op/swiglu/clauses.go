@@ -5,6 +5,7 @@ import (
 
 	"tokitai/bound"
 	"tokitai/op"
+	"tokitai/op/silu"
 )
 
 var forwardClauses = op.ClausesOf(ForwardDefinition,
@@ -71,18 +72,14 @@ func resultOf(c *bound.Call) func(operand, row, col int) float64 {
 		dy = op.InputOf(c, "dy")
 	}
 	return func(operand, row, col int) float64 {
-		g := partsOf(gate(row, col))
-		silu, slope := gate(row, col)*g.r, g.r*(1+g.e*g.a*g.r)
-		if gate(row, col) < 0 {
-			silu, slope = -g.a*g.e*g.r, g.r*g.e*(1-g.a*g.r)
-		}
+		n := silu.At(gate(row, col))
 		switch c.Definition.Operands[operand].Name {
 		case "dgate":
-			return dy(row, col) * up(row, col) * slope
+			return dy(row, col) * up(row, col) * n.Slope()
 		case "dup":
-			return dy(row, col) * silu
+			return dy(row, col) * n.Value()
 		}
-		return silu * up(row, col)
+		return n.Value() * up(row, col)
 	}
 }
 

@@ -3,28 +3,23 @@ package swiglu
 import (
 	"tokitai/def"
 	"tokitai/op"
+	"tokitai/op/silu"
 )
 
 // expanded multiplies dy by up first, and has σ(g) and σ(−g).
 var expanded = def.Must(def.Rowwise("swiglu.backward.expanded", func(b *def.Builder) {
 	dy, gate, up := b.In("dy"), b.In("gate", def.Like("dy")), b.In("up", def.Like("dy"))
-	a, e, r := parts(gate)
-	isNegative := gate.Less(def.Zero).As("neg")
-	small := e.Mul(r).As("small")
-	s := def.Select(isNegative, small, r).As("s")
-	rest := def.Select(isNegative, r, small).As("rest")
-	product := a.Mul(s).Mul(rest).As("product")
-	b.Out("dgate", dy.Mul(up).Mul(s.Add(def.Select(isNegative, product.Neg(), product))), def.Like("dy"))
-	b.Out("dup", dy.Mul(silu(isNegative, gate, a, e, r)), def.Like("dy"))
+	unit := silu.Of(gate)
+	b.Out("dgate", dy.Mul(up).Mul(unit.ExpandedSlope()), def.Like("dy"))
+	b.Out("dup", dy.Mul(unit.Value()), def.Like("dy"))
 }))
 
 // derivativeFirst multiplies dy by the derivative, and then by up.
 var derivativeFirst = def.Must(def.Rowwise("swiglu.backward.derivative_first", func(b *def.Builder) {
 	dy, gate, up := b.In("dy"), b.In("gate", def.Like("dy")), b.In("up", def.Like("dy"))
-	a, e, r := parts(gate)
-	isNegative := gate.Less(def.Zero).As("neg")
-	b.Out("dgate", dy.Mul(derivative(isNegative, a, e, r)).Mul(up), def.Like("dy"))
-	b.Out("dup", dy.Mul(silu(isNegative, gate, a, e, r)), def.Like("dy"))
+	unit := silu.Of(gate)
+	b.Out("dgate", dy.Mul(unit.Slope()).Mul(up), def.Like("dy"))
+	b.Out("dup", dy.Mul(unit.Value()), def.Like("dy"))
 }))
 
 var forwardFormulas = []op.Formula{

@@ -3,37 +3,14 @@ package swiglu
 import (
 	"tokitai/def"
 	"tokitai/engine"
-	"tokitai/fn"
+	"tokitai/op/silu"
 	"tokitai/tensor"
 )
-
-// silu(g) = g·σ(g), with one exponential that cannot overflow:
-//
-//	a = |g|, e = exp(−a), r = 1/(1+e)
-//	σ(g) = r for g ≥ 0, e·r for g < 0
-//
-// a is held at 128, where e is already zero: so the infinities give g, or −0, instead of
-// NaN.
-var limit = def.Const(128)
-
-// parts are what both directions need.
-func parts(gate def.Value) (a, e, r def.Value) {
-	a = gate.Abs().Min(limit).As("a")
-	e = fn.ExpBounded(a.Neg()).As("e")
-	r = fn.RecipBounded(def.One.Add(e)).As("r")
-	return
-}
-
-// silu is g·σ(g), rounded twice for g < 0 and once above.
-func silu(isNegative, gate, a, e, r def.Value) def.Value {
-	return def.Select(isNegative, a.Mul(e).Neg(), gate).Mul(r).As("silu")
-}
 
 // ForwardDefinition is silu(gate)·up.
 var ForwardDefinition = def.Must(def.Rowwise("swiglu.forward", func(b *def.Builder) {
 	gate, up := b.In("gate"), b.In("up", def.Like("gate"))
-	a, e, r := parts(gate)
-	b.Out("y", silu(gate.Less(def.Zero).As("neg"), gate, a, e, r).Mul(up), def.Like("gate"))
+	b.Out("y", silu.Of(gate).Value().Mul(up), def.Like("gate"))
 
 	b.Formula("y = silu(gate) * up,  silu(g) = g * sigmoid(g) = g / (1 + exp(-g))")
 	b.Clauses(
@@ -48,26 +25,12 @@ var ForwardDefinition = def.Must(def.Rowwise("swiglu.forward", func(b *def.Build
 	)
 }))
 
-// derivative is that of silu, σ + g·σ(1−σ), with σ(1−σ) = e·r·r. Factored so that only its
-// zero, near g = −1.28, cancels:
-//
-//	h = r·a
-//	g ≥ 0: r·(1 + e·h)      g < 0: r·(e − e·h)
-func derivative(isNegative, a, e, r def.Value) def.Value {
-	h := r.Mul(a).As("h")
-	first := def.Select(isNegative, e, def.One)
-	second := def.Select(isNegative, e.Neg(), e)
-	return r.Mul(def.FMA(second, h, first)).As("slope")
-}
-
 // BackwardDefinition is dy·up·silu' and dy·silu.
 var BackwardDefinition = def.Must(def.Rowwise("swiglu.backward", func(b *def.Builder) {
 	dy, gate, up := b.In("dy"), b.In("gate", def.Like("dy")), b.In("up", def.Like("dy"))
-	a, e, r := parts(gate)
-	isNegative := gate.Less(def.Zero).As("neg")
-	slope := derivative(isNegative, a, e, r)
-	b.Out("dgate", dy.Mul(up.Mul(slope)), def.Like("dy"))
-	b.Out("dup", dy.Mul(silu(isNegative, gate, a, e, r)), def.Like("dy"))
+	unit := silu.Of(gate)
+	b.Out("dgate", dy.Mul(up.Mul(unit.Slope())), def.Like("dy"))
+	b.Out("dup", dy.Mul(unit.Value()), def.Like("dy"))
 
 	b.Usually(expanded, derivativeFirst)
 	b.Formula(

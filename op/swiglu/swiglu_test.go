@@ -9,8 +9,8 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
-	"tokitai/num/ball"
 	"tokitai/op/optest"
+	"tokitai/op/silu"
 	"tokitai/tensor"
 )
 
@@ -62,26 +62,6 @@ func gradients(t testing.TB, dy, gate, up *tensor.Tensor) (dgate, dup *tensor.Te
 	return
 }
 
-// all is one value in a tensor like x.
-func all(t testing.TB, x *tensor.Tensor, v float32) *tensor.Tensor {
-	t.Helper()
-	y, err := tensor.FromFloat32(cpu.Queue().Device(), x.DType(), slices.Repeat([]float32{v}, x.Len()), x.Shape()...)
-	optest.OK(t, err)
-	return y
-}
-
-// every holds all 65,536 patterns of a 16-bit format.
-func every(t testing.TB, d num.DType) *tensor.Tensor { return optest.All(t, d, 0, 1<<16, 1) }
-
-// sample holds one f32 in 16,411 of [low, high], of either sign.
-func sample(t testing.TB, low, high float32) *tensor.Tensor {
-	var values []float32
-	for u := math.Float32bits(low); u <= math.Float32bits(high); u += 16411 {
-		values = append(values, math.Float32frombits(u), -math.Float32frombits(u))
-	}
-	return optest.Vector(t, num.F32, append(values, low, -low, high, -high)...)
-}
-
 func TestByHand(t *testing.T) {
 	for _, d := range num.FloatDTypes {
 		gate, up, dy := optest.Vector(t, d, 0, 100, -200), optest.Vector(t, d, 3, 3, 3), optest.Vector(t, d, 2, 2, 2)
@@ -102,62 +82,18 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// rounded encloses whatever one binary32 operation makes of its exact result.
-func rounded(x ball.Ball) ball.Ball { return x.Widen(0x1p-24, 0x1p-150) }
-
-// enclosure holds silu and its derivative at a gate, both as real numbers and as binary32
-// before storage. It follows the definition: every operation widens by half an ulp, exp and
-// the reciprocal by one.
-func enclosure(gate float64) (silu, slope ball.Ball) {
-	b := ball.Ball{}
-	one := b.FromFloat64(1)
-	a := b.FromFloat64(min(math.Abs(gate), 150))
-	e := a.Neg().Exp().Widen(0x1p-23, 0x1p-149)
-	r := rounded(one.Add(e)).Recip().Widen(0x1p-23, 0)
-	h := rounded(r.Mul(a))
-	if gate < 0 {
-		return rounded(rounded(a.Mul(e)).Mul(r)).Neg(), rounded(r.Mul(rounded(e.Mul(one.Sub(h)))))
-	}
-	return rounded(b.FromFloat64(gate).Mul(r)), rounded(r.Mul(rounded(one.Add(e.Mul(h)))))
-}
-
-// TestEveryGateAgainstTruth: with factors of 1, results of every gate of 16 bits lie in their
-// enclosures.
-func TestEveryGateAgainstTruth(t *testing.T) {
-	for _, d := range []num.DType{num.F16, num.BF16} {
-		gate := every(t, d)
-		one := all(t, gate, 1)
+// TestUnitFactors: with factors of 1 the results are those of silu, for every gate of 16 bits
+// and a sample of f32.
+func TestUnitFactors(t *testing.T) {
+	for _, gate := range []*tensor.Tensor{optest.Every(t, num.F16), optest.Every(t, num.BF16), optest.Sample(t, 0, math.MaxFloat32)} {
+		one := optest.Filled(t, gate, 1)
+		y, slope := optest.Garbage(t, gate.DType(), gate.Shape()...), optest.Garbage(t, gate.DType(), gate.Shape()...)
+		optest.OK(t, silu.Forward(cpu.Queue(), y, gate))
+		optest.OK(t, silu.Backward(cpu.Queue(), slope, one, gate))
 		dgate, dup := gradients(t, one, gate, one)
-		for name, got := range map[string]*tensor.Tensor{"y": of(t, gate, one), "dgate": dgate, "dup": dup} {
-			wrong, choices := 0, 0
-			results := optest.Floats(t, got)
-			for i, v := range optest.Floats(t, gate) {
-				if v-v != 0 {
-					continue
-				}
-				truth, slope := enclosure(float64(v))
-				if name == "dgate" {
-					truth = slope
-				}
-				lo, hi := truth.Endpoints()
-				low, high := num.Widen(d, num.NarrowF64(d, lo)), num.Widen(d, num.NarrowF64(d, hi))
-				if !(results[i] >= low && results[i] <= high) {
-					if wrong++; wrong == 1 {
-						t.Errorf("%s %s: %v at gate = %v, want %v to %v", d, name, results[i], v, low, high)
-					}
-				}
-				if low != high {
-					choices++
-				}
-			}
-			if wrong > 0 {
-				t.Errorf("%s %s: %d results lie outside their enclosures", d, name, wrong)
-			}
-			// The enclosure is sharp: it decides all but a few of 65,536 roundings.
-			if choices > 1<<16/100 {
-				t.Errorf("%s %s: the enclosure leaves a choice for %d results", d, name, choices)
-			}
-		}
+		optest.SameBits(t, "y", of(t, gate, one), y)
+		optest.SameBits(t, "dgate", dgate, slope)
+		optest.SameBits(t, "dup", dup, y)
 	}
 }
 
@@ -172,9 +108,9 @@ func TestOneRoundingPerProduct(t *testing.T) {
 		gate[i], up[i], dy[i] = g.Uniform(-12, 12), g.Normal(), g.Normal()
 	}
 	x := optest.Vector(t, num.F32, gate...)
-	one := all(t, x, 1)
-	slope, silu := gradients(t, one, x, one)
-	s, f := optest.Floats(t, silu), optest.Floats(t, slope)
+	one := optest.Filled(t, x, 1)
+	slope, value := gradients(t, one, x, one)
+	s, f := optest.Floats(t, value), optest.Floats(t, slope)
 	var y, dgate, dup []float32
 	for i := range gate {
 		y = append(y, s[i]*up[i])
@@ -194,39 +130,13 @@ func TestOneRoundingPerProduct(t *testing.T) {
 		once := optest.Floats(t, of(t, x32, up32))
 		optest.Want(t, "y", of(t, x16, up16), once...)
 		twice, factor := 0, optest.Floats(t, up16)
-		for i, v := range optest.Floats(t, of(t, x16, all(t, x16, 1))) {
+		for i, v := range optest.Floats(t, of(t, x16, optest.Filled(t, x16, 1))) {
 			if num.Round(d, v*factor[i]) != num.Round(d, once[i]) {
 				twice++
 			}
 		}
 		if twice == 0 {
 			t.Errorf("%s: a rounding of silu does not show", d)
-		}
-	}
-}
-
-// silu(g) − silu(−g) = g and silu'(g) + silu'(−g) = 1.
-func TestSymmetry(t *testing.T) {
-	a := sample(t, 0x1p-20, 40)
-	x := optest.Floats(t, a)
-	minus := make([]float32, len(x))
-	for i := range x {
-		minus[i] = -x[i]
-	}
-	b, one := optest.Vector(t, num.F32, minus...), all(t, a, 1)
-	da, ya := gradients(t, one, a, one)
-	db, yb := gradients(t, one, b, one)
-	p, q, r, s := optest.Floats(t, ya), optest.Floats(t, yb), optest.Floats(t, da), optest.Floats(t, db)
-	// As for gelu: 1+e is rounded and r is off by an ulp, 3; y rounds at most twice on either
-	// side, 4; the derivatives, 1.1 and 0.1 at most, round twice, 2.4, and h once more, with
-	// factors e·r·h of at most 0.28.
-	const u = 0x1p-24
-	for i, v := range x {
-		if gap := math.Abs(float64(p[i]) - float64(q[i]) - float64(v)); gap > 7*u*math.Abs(float64(v)) {
-			t.Errorf("silu(%v) - silu(%v) = %v - %v", v, -v, p[i], q[i])
-		}
-		if gap := math.Abs(float64(r[i]) + float64(s[i]) - 1); gap > 6*u {
-			t.Errorf("silu'(%v) + silu'(%v) = %v + %v", v, -v, r[i], s[i])
 		}
 	}
 }
@@ -258,8 +168,8 @@ func TestForwardClauses(t *testing.T) {
 			}
 		},
 		"C6_tails": func(t *testing.T) {
-			for _, gate := range []*tensor.Tensor{every(t, num.F16), every(t, num.BF16), sample(t, 17, math.MaxFloat32)} {
-				y := optest.Bits(t, of(t, gate, all(t, gate, -1.75)))
+			for _, gate := range []*tensor.Tensor{optest.Every(t, num.F16), optest.Every(t, num.BF16), optest.Sample(t, 17, math.MaxFloat32)} {
+				y := optest.Bits(t, of(t, gate, optest.Filled(t, gate, -1.75)))
 				for i, v := range optest.Floats(t, gate) {
 					switch d := gate.DType(); {
 					case v >= 17 && y[i] != num.Narrow(d, v*-1.75):
@@ -324,9 +234,9 @@ func TestBackwardClauses(t *testing.T) {
 			}
 		},
 		"C6_tails": func(t *testing.T) {
-			for _, gate := range []*tensor.Tensor{every(t, num.F16), every(t, num.BF16), sample(t, 20, math.MaxFloat32)} {
+			for _, gate := range []*tensor.Tensor{optest.Every(t, num.F16), optest.Every(t, num.BF16), optest.Sample(t, 20, math.MaxFloat32)} {
 				d := gate.DType()
-				dgate, dup := gradients(t, all(t, gate, -1.75), gate, all(t, gate, 1.5))
+				dgate, dup := gradients(t, optest.Filled(t, gate, -1.75), gate, optest.Filled(t, gate, 1.5))
 				p, q := optest.Bits(t, dgate), optest.Bits(t, dup)
 				for i, v := range optest.Floats(t, gate) {
 					switch {
@@ -339,8 +249,8 @@ func TestBackwardClauses(t *testing.T) {
 			}
 		},
 		"C7_range": func(t *testing.T) {
-			for _, gate := range []*tensor.Tensor{every(t, num.F16), every(t, num.BF16), sample(t, 0x1p-10, 40)} {
-				one := all(t, gate, 1)
+			for _, gate := range []*tensor.Tensor{optest.Every(t, num.F16), optest.Every(t, num.BF16), optest.Sample(t, 0x1p-10, 40)} {
+				one := optest.Filled(t, gate, 1)
 				dgate, _ := gradients(t, one, gate, one)
 				slopes := optest.Floats(t, dgate)
 				for i, v := range optest.Floats(t, gate) {

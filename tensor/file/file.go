@@ -7,6 +7,8 @@
 //	a folder  the index in it, or else its only .safetensors file
 //	others    safetensors
 //
+// Upper and lower case are alike.
+//
 // The package chooses the format and narrows 64-bit indices. tensor/safetensors and
 // tensor/npy know the formats. It knows no operation.
 //
@@ -65,7 +67,7 @@ func Open(path string) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{path: path}
-	switch filepath.Ext(path) {
+	switch ending(path) {
 	case ".npy":
 		s.source, err = openArray(path)
 	case ".npz":
@@ -81,6 +83,12 @@ func Open(path string) (*Set, error) {
 	s.names = s.source.Names()
 	return s, nil
 }
+
+// ending returns the part of a name that decides the format, in lower case.
+func ending(path string) string { return strings.ToLower(filepath.Ext(path)) }
+
+// IsArray reports whether a path names a file of one tensor without a name.
+func IsArray(path string) bool { return ending(path) == ".npy" }
 
 // open keeps a nil pointer from becoming a source.
 func open[S source](s S, err error) (source, error) {
@@ -103,9 +111,9 @@ func resolve(path string) (string, error) {
 	var indexes, files []string
 	for _, e := range list {
 		switch name := e.Name(); {
-		case strings.HasSuffix(name, safetensors.IndexSuffix):
+		case strings.HasSuffix(strings.ToLower(name), safetensors.IndexSuffix):
 			indexes = append(indexes, name)
-		case strings.HasSuffix(name, ".safetensors"):
+		case ending(name) == ".safetensors":
 			files = append(files, name)
 		}
 	}

@@ -107,6 +107,10 @@ func TestOpen(t *testing.T) {
 		index: "w",
 		put(t, rawArray("<f4", "1, 2", data), dir, "x.npy"):                     "",
 		put(t, zipped(t, "w.npy", rawArray("<f4", "1, 2", data)), dir, "x.npz"): "w",
+
+		put(t, []byte(`{"weight_map":{"w":"1.safetensors"}}`), dir, "sharded", "OTHER.JSON"): "w",
+		put(t, rawArray("<f4", "1, 2", data), dir, "X.NPY"):                                  "",
+		put(t, zipped(t, "w.npy", rawArray("<f4", "1, 2", data)), dir, "X.Npz"):              "w",
 	} {
 		s := mustOpen(t, path)
 		if s.Path() != path || !s.Has(name) || s.Has("y") || s.IsArray() != (name == "") || s.Names()[0] != name {
@@ -294,7 +298,7 @@ func TestStage(t *testing.T) {
 	two := &safetensors.File{Entries: append(one.Entries, safetensors.Entry{Name: "v", DType: num.BF16, Shape: []int{1}, Data: make([]byte, 2)})}
 	var b newfile.Batch
 	defer b.Discard()
-	for path, f := range map[string]*safetensors.File{"a": two, "a.safetensors": one, "a.npy": one, "a.safetensors.index.json": two} {
+	for path, f := range map[string]*safetensors.File{"a": two, "a.safetensors": one, "a.npy": one, "a.safetensors.index.json": two, "B.NPY": one, "B.Safetensors.Index.JSON": two} {
 		if err := Stage(&b, filepath.Join(dir, path), f, 4); err != nil {
 			t.Fatal(err)
 		}
@@ -302,19 +306,19 @@ func TestStage(t *testing.T) {
 	if err := b.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"a": "v w", "a.safetensors": "w", "a.npy": "", "a.safetensors.index.json": "v w", "a-00002-of-00002.safetensors": "w"} {
+	for path, want := range map[string]string{"a": "v w", "a.safetensors": "w", "a.npy": "", "a.safetensors.index.json": "v w", "a-00002-of-00002.safetensors": "w", "B.NPY": "", "B.Safetensors.Index.JSON": "v w", "B-00002-of-00002.safetensors": "w"} {
 		if got := strings.Join(mustOpen(t, filepath.Join(dir, path)).Names(), " "); got != want {
 			t.Errorf("%s holds %q, want %q", path, got, want)
 		}
 	}
 	for path, want := range map[string]string{
-		"b.npy":                    "a .npy file holds one array, not 2 tensors",
-		"b.npz":                    "an archive of arrays is read, not written; write NAME.safetensors",
-		"b.json":                   "want NAME.safetensors.index.json, the index of shards",
-		".safetensors.index.json":  "want NAME.safetensors.index.json",
-		"absent/b":                 "no such file",
-		"absent/b.npy":             "a .npy file holds one array",
-		"b.safetensors.index.JSON": "",
+		"b.npy":                   "a .npy file holds one array, not 2 tensors",
+		"b.npz":                   "an archive of arrays is read, not written; write NAME.safetensors",
+		"b.json":                  "want NAME.safetensors.index.json, the index of shards",
+		".safetensors.index.json": "want NAME.safetensors.index.json",
+		"absent/b":                "no such file",
+		"absent/b.npy":            "a .npy file holds one array",
+		"b.Index.JSON":            "want NAME.safetensors.index.json",
 	} {
 		err := Stage(&b, filepath.Join(dir, path), two, 4)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -13,13 +13,13 @@ import (
 // CheckTarget returns an error if Stage cannot write that many tensors to a file of this
 // name.
 func CheckTarget(path string, tensors int) error {
-	switch filepath.Ext(path) {
+	switch ending(path) {
 	case ".npy":
 		if tensors != 1 {
 			return &FormatError{path, fmt.Sprintf("a .npy file holds one array, not %d tensors", tensors)}
 		}
 	case ".json":
-		if name := filepath.Base(path); !strings.HasSuffix(name, safetensors.IndexSuffix) || name == safetensors.IndexSuffix {
+		if name := strings.ToLower(filepath.Base(path)); !strings.HasSuffix(name, safetensors.IndexSuffix) || name == safetensors.IndexSuffix {
 			return &FormatError{path, fmt.Sprintf("want NAME%s, the index of shards", safetensors.IndexSuffix)}
 		}
 	case ".npz":
@@ -29,7 +29,7 @@ func CheckTarget(path string, tensors int) error {
 }
 
 // IsIndex reports whether a path names an index of shards.
-func IsIndex(path string) bool { return filepath.Ext(path) == ".json" }
+func IsIndex(path string) bool { return ending(path) == ".json" }
 
 // Stage adds a file of tensors to a batch of files that appear together. The path
 // determines the format. An index gets shards of at most shardBytes bytes. A .npy file
@@ -38,7 +38,7 @@ func Stage(b *newfile.Batch, path string, f *safetensors.File, shardBytes int64)
 	if err := CheckTarget(path, len(f.Entries)); err != nil {
 		return err
 	}
-	switch filepath.Ext(path) {
+	switch ending(path) {
 	case ".npy":
 		e := f.Entries[0]
 		return npy.Stage(b, path, npy.Array{DType: e.DType, Shape: e.Shape, Data: e.Data})

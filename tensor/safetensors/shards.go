@@ -138,10 +138,18 @@ func WriteShards(path string, f *File, shardBytes int64) error {
 	return b.Commit()
 }
 
+// cutSuffix returns the path of an index without IndexSuffix, in upper or lower case.
+func cutSuffix(path string) (prefix string, ok bool) {
+	if n := len(path) - len(IndexSuffix); n >= 0 && strings.EqualFold(path[n:], IndexSuffix) {
+		return path[:n], true
+	}
+	return path, false
+}
+
 // StageShards adds shards and their index to a batch of files that appear together. The
 // index should be the last file of the batch.
 func StageShards(b *newfile.Batch, path string, f *File, shardBytes int64) error {
-	prefix, ok := strings.CutSuffix(filepath.Base(path), IndexSuffix)
+	prefix, ok := cutSuffix(filepath.Base(path))
 	switch {
 	case !ok || prefix == "":
 		return inFile(path, bad("want NAME%s, the index of shards", IndexSuffix))
@@ -183,7 +191,8 @@ func ShardFiles(path string, f *File, shardBytes int64) []string {
 
 // shardFile returns the path of shard i of n.
 func shardFile(index string, i, n int) string {
-	return fmt.Sprintf("%s-%05d-of-%05d.safetensors", strings.TrimSuffix(index, IndexSuffix), i+1, n)
+	prefix, _ := cutSuffix(index)
+	return fmt.Sprintf("%s-%05d-of-%05d.safetensors", prefix, i+1, n)
 }
 
 // cut divides f into shards, in the order of names. There is at least one. Each shard

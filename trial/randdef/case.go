@@ -1,6 +1,7 @@
 package randdef
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -47,7 +48,8 @@ var widths = []int{
 	2047, 2048, 2049, 4097, 8191, 8192, 8193, 1<<16 - 1, 1 << 16, 1<<16 + 1, 1<<16 + 700,
 }
 
-// Sizes returns random numbers of rows and columns for a rowwise definition. The work of the
+// Sizes returns random numbers of rows and columns for a rowwise definition, and of the rows of
+// its tables. The work of the
 // reference, about rows × columns × nodes, stays below the limit.
 func Sizes(g *gen.Generator, d *def.Definition, limit int) map[string]int {
 	elems := max(1, limit/(len(d.Exec().Nodes)+1))
@@ -59,12 +61,31 @@ func Sizes(g *gen.Generator, d *def.Definition, limit int) map[string]int {
 	if c < 10 && g.Below(4) == 0 {
 		r = 1 + g.Below(5000) // beyond the lanes of a column sum
 	}
-	return map[string]int{"R": max(1, min(r, elems/c)), "C": c}
+	sizes := map[string]int{"R": max(1, min(r, elems/c)), "C": c}
+	if slots := d.AxisOf(def.Slot); slots != "" {
+		sizes[slots] = 1 + g.Below(min(c, 40)+1)
+	}
+	drawTables(g, d, sizes, elems/c)
+	return sizes
+}
+
+// drawTables draws the numbers of tables' rows that are not known.
+func drawTables(g *gen.Generator, d *def.Definition, sizes map[string]int, most int) {
+	for _, a := range d.Axes() {
+		if a.Role == def.Indexed && sizes[a.Letter] == 0 {
+			sizes[a.Letter] = 1 + g.Below(max(1, min(300, most)))
+		}
+	}
 }
 
 // NewCase returns a case with operands of the given sizes, by the letters of the definition.
+// It draws numbers of rows of a rowwise definition's tables that are not given.
 func NewCase(g *gen.Generator, d *def.Definition, dtypes []num.DType, sizes map[string]int) *Case {
 	c := &Case{Definition: d, Memory: &trial.Operands{Definition: d}}
+	if d.Expression() != nil {
+		sizes = maps.Clone(sizes)
+		drawTables(g, d, sizes, 9)
+	}
 	for _, p := range d.Params {
 		c.Params = append(c.Params, param(g, p))
 	}
@@ -73,18 +94,35 @@ func NewCase(g *gen.Generator, d *def.Definition, dtypes []num.DType, sizes map[
 		a := c.Memory.Add(dtypes[i], sizes, layout(g, o, sizes))
 		switch {
 		case o.IsOffsets:
-			n := sizes[d.Groups().Of]
+			n := sizes[o.Bound]
 			trial.FillOffsets(a, n, func(int) int { return g.Below(n + 1) }) // groups may be empty
+		case o.IsLengths || o.Lengths != "":
+			fillPages(g, d, i, c.Memory.Arrays(), sizes)
 		case o.IsIndex:
 			c.fillIndex(g, a, o, sizes[o.Bound])
-		case o.IsInt(): // an output
-			trial.FillBits(a, func(int, int) uint64 { return g.Next() })
+		case o.IsInt():
+			trial.FillBits(a, func(int, int) uint32 { return uint32(g.Int32()) })
 		default:
 			fill(g, a)
 		}
 	}
 	c.Operands = c.Memory.Arrays()
 	return c
+}
+
+// FillNormal fills floats with normally distributed values, among which every rounding counts, and sets
+// parameters to a factor for them, or to one that makes almost everything underflow.
+func FillNormal(g *gen.Generator, c *Case) {
+	for i := range c.Definition.Operands {
+		if o := &c.Definition.Operands[i]; o.IsIn && !o.IsInt() {
+			trial.Fill(c.Operands[i], func(int, int) float32 { return g.Normal() })
+		}
+	}
+	for i, p := range c.Definition.Params {
+		if !p.IsInt {
+			c.Params[i] = []float64{0.3, 0.3, 0.3, -0x1p-148}[g.Below(4)]
+		}
+	}
 }
 
 func param(g *gen.Generator, p def.Param) float64 {

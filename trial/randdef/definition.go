@@ -10,6 +10,7 @@ package randdef
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/fn"
@@ -45,10 +46,13 @@ type expression struct {
 	b         *def.Builder
 	values    []def.Value // all that can be an argument
 	used      map[def.Value]bool
-	elements  []string // names of element inputs
+	elements  []string // names of element inputs of floats
+	inputs    []def.Value
 	stores    []string // operands whose storage a rounding may name
 	functions int      // calls left: each is a few dozen nodes
 	names     int
+	operands  int  // declared so far
+	slots     int  // inputs with slots
 	late      bool // this step computes on values that are known after the last row
 }
 
@@ -69,18 +73,31 @@ func (e *expression) leaves() {
 		e.add(b.In(name, e.rule(i > 0)...))
 		e.stores = append(e.stores, name)
 	}
-	for i := range e.g.Below(3) {
+	most := 3
+	var lookups []def.Value
+	if e.oneIn(4) { // outputs need some of MaxOperands
+		lookups = e.tables()
+		most = 2
+	}
+	for i := range e.g.Below(most) {
 		e.add(b.InCol(fmt.Sprintf("c%d", i), e.rule(true)...))
 	}
-	for i := range e.g.Below(3) {
+	for i := range e.g.Below(most) {
 		e.add(b.InRow(fmt.Sprintf("r%d", i), e.rule(true)...))
 	}
 	for i := range e.g.Below(2) {
 		e.add(b.InIndex(fmt.Sprintf("i%d", i)))
 	}
+	if lookups == nil {
+		e.integers()
+	}
+	e.inputs = slices.Clone(e.values) // floats, indices and int32
+	e.operands += len(e.inputs)
+	e.values = append(e.values, lookups...)
 	if e.oneIn(3) {
 		except := b.IntParam("except")
 		e.add(b.InIndex("label", except))
+		e.operands++
 		e.add(except)
 	}
 	for i := range e.g.Below(3) {
@@ -93,6 +110,53 @@ func (e *expression) leaves() {
 		e.add(b.Col())
 	}
 	e.stores = append(e.stores, firstOutput)
+}
+
+// integers declares inputs of int32 that are no indices.
+func (e *expression) integers() {
+	isInt := def.Only(num.I32)
+	if e.oneIn(2) {
+		e.add(e.b.In("k", isInt))
+	}
+	switch e.g.Below(5) {
+	case 0:
+		e.add(e.b.InCol("kc", isInt))
+	case 1:
+		e.add(e.b.InRow("kr", isInt))
+	}
+}
+
+// tables declares up to two indices of rows and up to two tables, each of one size or of two,
+// and returns what every index reads in every table that it has.
+func (e *expression) tables() (lookups []def.Value) {
+	b := e.b
+	sizes := [2]string{"P", []string{"P", "Q"}[e.g.Below(2)]}
+	var indices, tables []def.Value
+	for i := range 1 + e.g.Below(2) {
+		indices = append(indices, b.InIndexOf(fmt.Sprintf("j%d", i), sizes[i]))
+		e.add(indices[i])
+	}
+	for i := range max(len(indices), 1+e.g.Below(2)) {
+		declare, name := b.InTable, fmt.Sprintf("t%d_", i)
+		if e.oneIn(3) {
+			declare, name = b.InList, fmt.Sprintf("l%d", i)
+		}
+		size := sizes[0]
+		if len(indices) == 2 {
+			size = sizes[i]
+		}
+		tables = append(tables, declare(name, size, e.rule(true)...))
+		e.operands++
+		e.stores = append(e.stores, name)
+	}
+	for i, table := range tables {
+		for k, index := range indices {
+			if len(indices) == 1 || sizes[i] == sizes[k] {
+				lookups = append(lookups, table.At(index))
+			}
+		}
+	}
+	return lookups
 }
 
 // rule returns a random rule for an operand's storage; x0 is always there to be like.
@@ -161,7 +225,7 @@ func (e *expression) f() def.Value { return e.pick(def.Float, nil) }
 func (e *expression) step() {
 	e.late = false
 	for _, v := range e.values {
-		if v.IsLate() {
+		if v.IsLate() && v.Type() == def.Float {
 			e.late = e.oneIn(3)
 			break
 		}
@@ -179,7 +243,7 @@ func (e *expression) step() {
 
 // compute makes a random value, or none if what it needs is not there yet.
 func (e *expression) compute() def.Value {
-	switch e.g.Below(22) {
+	switch e.g.Below(26) {
 	case 0, 1, 2, 3:
 		return e.binary()
 	case 4:
@@ -207,8 +271,45 @@ func (e *expression) compute() def.Value {
 	case 20:
 		e.add(e.constant())
 		return none
+	case 21, 22, 23:
+		return e.arithmetic()
 	default:
 		return e.integer()
+	}
+}
+
+// arithmetic computes with int32.
+func (e *expression) arithmetic() def.Value {
+	i, k := e.pick(def.Int, nil), e.pick(def.Int, nil)
+	if i == none {
+		return none
+	}
+	if e.oneIn(4) {
+		k = e.intConst()
+	}
+	switch e.g.Below(12) {
+	case 0:
+		return i.IAdd(k)
+	case 1:
+		return i.ISub(k)
+	case 2:
+		return i.IMul(k)
+	case 3:
+		return i.UMulHigh(k)
+	case 4:
+		return i.IAnd(k)
+	case 5:
+		return i.IOr(k)
+	case 6:
+		return i.IXor(k)
+	case 7:
+		return i.ShlBy(k)
+	case 8:
+		return i.ShrBy(k)
+	case 9:
+		return i.ShrUBy(k)
+	default:
+		return i.IToF()
 	}
 }
 
@@ -331,6 +432,9 @@ func (e *expression) call() def.Value {
 
 func (e *expression) reduceRow() def.Value {
 	e.late = false
+	if k := e.pick(def.Int, isElement); k != none && e.oneIn(5) {
+		return def.RowSum(k)
+	}
 	x := e.pick(def.Float, isElement)
 	switch e.g.Below(6) {
 	case 0, 1:
@@ -348,19 +452,58 @@ func (e *expression) reduceRow() def.Value {
 
 func (e *expression) at() def.Value {
 	e.late = false
+	if e.oneIn(2) {
+		return e.order()
+	}
 	index := e.pick(def.Int, isRowIndex)
-	if index == none || e.oneIn(3) {
+	switch {
+	case index == none || e.oneIn(3):
 		index = e.intConst()
+	case e.oneIn(6): // the lesser of two
+		other := e.pick(def.Int, isRowIndex)
+		index = def.Select(index.Less(other), index, other)
 	}
 	return e.pick(def.Float, isElement).At(index)
 }
 
+// order compares the elements of a row.
+func (e *expression) order() def.Value {
+	x := e.pick(def.Float, isElement)
+	if keep := e.pick(def.Bool, isElement); keep != none && e.operands+5 < def.MaxOperands && e.oneIn(3) {
+		e.slots++
+		e.operands++
+		return def.Unpacked(keep, e.b.InSlots(fmt.Sprintf("s%d", e.slots), e.rule(true)...))
+	}
+	switch e.g.Below(4) {
+	case 0:
+		return def.Rank(x)
+	case 1:
+		index := e.pick(def.Int, isRowIndex)
+		if index == none {
+			index = e.intConst()
+		}
+		return def.RowKth(x, index)
+	case 2:
+		return def.RowNucleus(x, e.pick(def.Float, isElement).Abs(), def.Const(0.5))
+	default:
+		share := e.pick(def.Float, isRowIndex)
+		if share == none {
+			share = def.One
+		}
+		return def.RowNucleus(x, e.pick(def.Float, isElement), share)
+	}
+}
+
 func (e *expression) sumUp() def.Value {
 	e.late = false
-	if e.oneIn(2) {
-		return def.TotalSum(e.pick(def.Float, isElement))
+	x := e.pick(def.Float, isElement)
+	if k := e.pick(def.Int, isElement); k != none && e.oneIn(4) {
+		x = k
 	}
-	return def.ColSum(e.pick(def.Float, isElement))
+	if e.oneIn(2) {
+		return def.TotalSum(x)
+	}
+	return def.ColSum(x)
 }
 
 var constants = []float64{
@@ -384,14 +527,27 @@ func (e *expression) constant() def.Value {
 	}
 }
 
-var intConstants = []int32{0, 1, -1, 6, 255, 511, 512, math.MaxInt32, math.MinInt32}
+var intConstants = []int32{0, 1, -1, 6, 255, 511, 512, 1<<24 + 1, -0x61c88647, math.MaxInt32, math.MinInt32}
 
 func (e *expression) intConst() def.Value {
 	return def.IntConst(intConstants[e.g.Below(len(intConstants))])
 }
 
 func (e *expression) integer() def.Value {
-	switch e.g.Below(5) {
+	word := func() def.Value {
+		if v := e.pick(def.Int, isScalar); v != none && e.oneIn(2) {
+			return v
+		}
+		return e.intConst()
+	}
+	ofRow := func() def.Value {
+		if v := e.pick(def.Int, isRowIndex); v != none {
+			return v
+		}
+		return word()
+	}
+	e.late = false
+	switch e.g.Below(10) {
 	case 0:
 		e.add(e.intConst())
 		return none
@@ -401,13 +557,18 @@ func (e *expression) integer() def.Value {
 	case 2:
 		e.add(e.b.ColFloat())
 		return none
+	case 3, 4:
+		e.add(e.inputs[e.g.Below(len(e.inputs))].Stored())
+		return none
+	case 5:
+		return e.b.Random(word(), word(), word(), word(), word(), word())
+	case 6:
+		return e.b.RandomRow(word(), word(), ofRow(), ofRow(), word())
+	case 7:
+		return e.b.Element(word(), word())
+	case 8:
+		return e.b.ElementHigh(word(), word())
 	default:
-		word := func() def.Value {
-			if v := e.pick(def.Int, isScalar); v != none && e.oneIn(2) {
-				return v
-			}
-			return e.intConst()
-		}
 		return e.b.Random(word(), word(), word(), word())
 	}
 }
@@ -439,6 +600,13 @@ func (e *expression) outputs() {
 			e.b.OutScalar(name, v, rule...)
 		}
 	}
+	if keep := e.pick(def.Bool, isElement); keep != none && e.operands+2 < def.MaxOperands && e.oneIn(3) {
+		e.operands += 2
+		if v := e.pick(def.Int, isElement); v != none && e.oneIn(2) {
+			e.b.OutSlots("z0", def.Packed(keep, v))
+		}
+		e.b.OutSlots("z1", def.Packed(keep, e.pick(def.Float, isElement)), e.rule(true)...)
+	}
 	var floats, ints, open []def.Value
 	for _, v := range e.values {
 		switch v.Type() {
@@ -451,7 +619,7 @@ func (e *expression) outputs() {
 			ints = append(ints, v)
 		}
 	}
-	for i := range 1 + e.g.Below(5) {
+	for i := range 1 + e.g.Below(min(5, def.MaxOperands-e.operands)) {
 		v := floats[e.g.Below(len(floats))]
 		if len(open) > 0 && !e.oneIn(4) {
 			k := e.g.Below(len(open))

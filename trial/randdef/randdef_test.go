@@ -12,7 +12,7 @@ import (
 	"tokitai/trial/randdef"
 )
 
-const seeds = 1500
+const seeds = 2000
 
 func build(t *testing.T, seed uint64) *def.Definition {
 	t.Helper()
@@ -62,14 +62,57 @@ func TestReachesEverything(t *testing.T) {
 			if n.Late && len(n.Args) > 0 && n.Op != def.OpColSum && n.Op != def.OpTotalSum {
 				mark("late arithmetic")
 			}
+			if n.Op == def.OpRowSum || n.Op == def.OpColSum || n.Op == def.OpTotalSum {
+				mark("%s of %s", n.Op, n.Type)
+			}
+			if n.Op == def.OpStored {
+				mark("stored, %s, of an int32: %t", n.Extent, d.Operands[n.Operand].IsInt())
+			}
+			if n.Op == def.OpRandom {
+				mark("random of %d", len(n.Args))
+			}
+			if n.Op == def.OpRandomRow && n.Args[2].Extent == def.PerRow {
+				mark("random words of a row")
+			}
 			if n.Op == def.OpAt {
 				mark("at %s", n.Args[1].Op)
+			}
+			if n.Op == def.OpLookup {
+				mark("lookup: %s", n.Extent)
 			}
 			if n.Op == def.OpRound || n.Op == def.OpSRound {
 				mark("%s of an operand: %t", n.Op, n.Storage.Of != "")
 			}
 		}
 		mark("reductions %d deep", min(4, depth(d)))
+		sizes := map[string]bool{}
+		for _, o := range d.Operands {
+			if o.IsTable() {
+				sizes[o.Dims[0]] = true
+			}
+		}
+		if n := len(sizes); n > 0 {
+			mark("tables of %d size%s", n, "s"[:n-1])
+		}
+		for _, n := range d.Exec().Nodes {
+			if n.Op.NeedsRow() {
+				markBeside(d, func(what string) { mark("an ordering beside %s", what) })
+				break
+			}
+		}
+		tables, indices := map[int]map[int]bool{}, map[int]map[int]bool{} // what reads what
+		for _, n := range d.Math().Nodes {
+			if n.Op == def.OpLookup {
+				set(tables, n.Args[0].Operand, n.Args[1].Operand)
+				set(indices, n.Args[1].Operand, n.Args[0].Operand)
+			}
+		}
+		for _, by := range tables {
+			mark("a table read by %d indices", len(by))
+		}
+		for _, of := range indices {
+			mark("an index of %d tables", len(of))
+		}
 		values := map[*def.Node]bool{}
 		for _, o := range d.Exec().Outputs {
 			mark("output: %s, %s", o.Value.Type, o.Value.Extent)
@@ -88,6 +131,9 @@ func TestReachesEverything(t *testing.T) {
 		for _, o := range d.Operands {
 			if o.IsIn {
 				mark("input: %s, index %t, exception %t", o.Extent, o.IsIndex, o.Except != "")
+				if o.IsInt() && !o.IsIndex {
+					mark("input of int32: %s", o.Extent)
+				}
 			}
 			if o.DTypes.Like != "" {
 				mark("stored like another")
@@ -112,6 +158,14 @@ func TestReachesEverything(t *testing.T) {
 		"input: one value per element, index false, exception false", "input: one value per column, index false, exception false",
 		"input: one value per row, index false, exception false", "input: one value per row, index true, exception false",
 		"input: one value per row, index true, exception true",
+		"input of int32: one value per element", "input of int32: one value per column", "input of int32: one value per row",
+		"rowsum of int32", "colsum of int32", "totalsum of int32", "random of 4", "random of 6", "random words of a row",
+		"stored, one value per element, of an int32: false", "stored, one value per element, of an int32: true",
+		"stored, one value per column, of an int32: false", "stored, one value per row, of an int32: true",
+		"lookup: one value per element", "lookup: one value per row", "tables of 1 size", "tables of 2 sizes", "a table read by 2 indices", "an index of 2 tables",
+		"output: float, one value per slot", "output: int32, one value per slot", "input: one value per slot, index false, exception false",
+		"an ordering beside a table", "an ordering beside int32 of a row", "an ordering beside int32 of elements", "an ordering beside an index",
+		"an ordering beside colsum", "an ordering beside totalsum", "an ordering beside stored", "an ordering beside element", "an ordering beside randomrow",
 		"0 tens of values", "1 tens of values", "4 tens of values",
 	}
 	for op := def.OpInput; op <= def.OpCall; op++ {
@@ -130,6 +184,32 @@ func TestReachesEverything(t *testing.T) {
 			t.Errorf("%q: seen %d times in %d definitions, want at least 3", w, seen[w], seeds)
 		}
 	}
+}
+
+// markBeside marks what a definition has.
+func markBeside(d *def.Definition, mark func(what string)) {
+	for _, o := range d.Operands {
+		switch {
+		case o.IsTable():
+			mark("a table")
+		case o.IsIndex:
+			mark("an index")
+		case o.IsIn && o.IsInt() && o.Extent == def.PerRow:
+			mark("int32 of a row")
+		case o.IsIn && o.IsInt() && o.Extent == def.PerElement:
+			mark("int32 of elements")
+		}
+	}
+	for _, n := range d.Exec().Nodes {
+		mark(n.Op.String())
+	}
+}
+
+func set(m map[int]map[int]bool, i, k int) {
+	if m[i] == nil {
+		m[i] = map[int]bool{}
+	}
+	m[i][k] = true
 }
 
 // depth is the longest chain of row reductions, each over elements that need the one before.

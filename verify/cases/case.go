@@ -50,10 +50,11 @@ type Size struct {
 }
 
 func (s Size) String() string {
-	if s.From == 0 {
-		return fmt.Sprintf("%s=%d", s.Letter, s.N)
+	text := s.Letter + "=" + strconv.Itoa(s.N)
+	if s.From != 0 {
+		text += "@" + strconv.Itoa(s.From)
 	}
-	return fmt.Sprintf("%s=%d@%d", s.Letter, s.N, s.From)
+	return text
 }
 
 // insideOption is IsInside in the name of a case.
@@ -72,30 +73,25 @@ func (c *Case) Name(t *Target) string {
 		}
 		b.WriteString(s.String())
 	}
-	if c.Gap > 0 {
-		fmt.Fprintf(&b, "/gap=%d", c.Gap)
+	option := func(name string, n int) {
+		if n > 0 {
+			b.WriteString("/" + name + "=" + strconv.Itoa(n))
+		}
 	}
-	if c.Offset > 0 {
-		fmt.Fprintf(&b, "/offset=%d", c.Offset)
-	}
-	if c.Uneven > 0 {
-		fmt.Fprintf(&b, "/uneven=%d", c.Uneven)
-	}
-	if c.Far > 0 {
-		fmt.Fprintf(&b, "/far=%d", c.Far)
-	}
+	option("gap", c.Gap)
+	option("offset", c.Offset)
+	option("uneven", c.Uneven)
+	option("far", c.Far)
 	if c.InPlace != "" {
 		b.WriteString("/" + c.InPlace)
 	}
 	usual := t.Formats[0]
 	for i, f := range c.Formats {
 		if f != usual[i] {
-			fmt.Fprintf(&b, "/%s=%s", t.Definition.Operands[i].Name, f)
+			b.WriteString("/" + t.Definition.Operands[i].Name + "=" + f.String())
 		}
 	}
-	if c.Params > 0 {
-		fmt.Fprintf(&b, "/params=%d", c.Params)
-	}
+	option("params", c.Params)
 	if c.Guards != "" {
 		b.WriteString("/guards=" + c.Guards)
 	}
@@ -145,6 +141,17 @@ func (c *Case) Outputs(d *def.Definition) int64 {
 			rows, cols := o.Matrix(sizes)
 			n += int64(rows) * int64(cols)
 		}
+	}
+	return n
+}
+
+// computed counts the elements on which a case computes: its outputs or, where these are fewer, the
+// elements of the rows that they come from.
+func (c *Case) computed(d *def.Definition) int64 {
+	n := c.Outputs(d)
+	if d.Expression() != nil {
+		sizes := c.Lengths()
+		n = max(n, int64(sizes["R"])*int64(sizes["C"]))
 	}
 	return n
 }

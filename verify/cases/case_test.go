@@ -155,9 +155,9 @@ func TestLevelsGrow(t *testing.T) {
 }
 
 // lengths collects how long an axis is in the cases of a level, without checks.
-func lengths(x *verify.Target, level cases.Level, letter string) map[int]bool {
+func lengths(list []*cases.Case, letter string) map[int]bool {
 	found := map[int]bool{}
-	for _, c := range x.Cases().List(&cases.Request{Level: level}) {
+	for _, c := range list {
 		for _, s := range c.Sizes {
 			if s.Letter == letter && c.Check == "" {
 				found[s.N] = true
@@ -198,7 +198,7 @@ func TestSuiteReaches(t *testing.T) {
 	for _, x := range cpuTargets() {
 		reach := map[def.Access]map[string][]int{def.AlongRows: rowwise, def.OfProducts: product, def.FromIndex: table, def.ToIndex: table}[x.Definition.Access()]
 		for _, letter := range x.Definition.Sizes() {
-			found := lengths(x, cases.Quick, letter)
+			found := lengths(quick(x, 0), letter)
 			for _, n := range reach[letter] {
 				if !found[n] {
 					t.Errorf("%s %s: no case with %s=%d", x.ID(), x.DType, letter, n)
@@ -207,7 +207,7 @@ func TestSuiteReaches(t *testing.T) {
 		}
 		gaps, offsets, inPlace, formats, accuracy := 0, map[int]bool{}, map[string]bool{}, map[string]bool{}, 0
 		patterns, checks, formatPatterns := map[string]bool{}, map[string]bool{}, map[string]bool{}
-		for _, c := range x.Cases().List(&cases.Request{Level: cases.Quick}) {
+		for _, c := range quick(x, 0) {
 			if c.Gap > 0 {
 				gaps++
 			}
@@ -282,7 +282,7 @@ func TestSuiteReaches(t *testing.T) {
 func TestEveryPattern(t *testing.T) {
 	t.Parallel()
 	for _, x := range cpuTargets() {
-		list := x.Cases().List(&cases.Request{Level: cases.Quick})
+		list := quick(x, 0)
 		has := slices.ContainsFunc(list, func(c *cases.Case) bool { return c.Pattern == "every" })
 		if want := x.Definition.IsFlat() && list[0].Formats[0].Size() == 2; want && !has {
 			t.Errorf("%s %s: not every pattern is tried", x.ID(), x.DType)

@@ -158,11 +158,14 @@ func (l *lister) longSizes(g *gen.Generator) []Size {
 	}
 	few := 1 + g.Below(3)
 	switch d.Access() {
-	case def.OfProducts:
+	case def.OfProducts, def.OfSequence:
 		sizes := l.shape(few, n, 4-few)
 		for i, s := range sizes { // of many matrices, one is as long as the next
 			if !slices.Contains(l.matrix(), s.Letter) {
 				sizes[i].N = min(s.N, 1+i%2)
+			}
+			if s.Letter == d.AxisOf(def.Slot) { // of a table of pages, which hold so many of the keys
+				sizes[i].N = 1 + n/d.FitSize(d.AxisOf(def.Summed), n)
 			}
 		}
 		return sizes
@@ -231,6 +234,9 @@ func (l *lister) counters() {
 			add(names[1:], func(n int) []int { return []int{n, 1} })
 		}
 		add(names[1:], func(n int) []int { return []int{1, n} })
+		if d.AxisOf(def.Indexed) != "" { // rows of a table
+			add(names[:1], func(n int) []int { return []int{300, 1, n + 1<<15} })
+		}
 	}
 }
 
@@ -279,6 +285,11 @@ func (l *lister) models() {
 	rows := func() int { return 1 + g.Below(5) }
 	fits := func(room int64, width int) int { return max(1, int(room)/width) } // how many rows of a width
 	switch d.Access() {
+	case def.OfSequence: // heads of usual widths: a token, and a prompt
+		for _, width := range []int{64, 96, 128, 256} {
+			add(1, sequences[g.Below(3)]+1-g.Below(3), width)
+			add(8, 8+g.Below(30), width)
+		}
 	case def.OfProducts:
 		room := l.p.factors
 		for _, h := range slices.Concat(hidden, vocabularies) {
@@ -403,6 +414,8 @@ func (l *lister) popular() {
 	one := func(of ...int) int { return of[g.Below(len(of))] }
 	if l.p.popular == 0 {
 		switch d.Access() {
+		case def.OfSequence:
+			add(one(64, 96), one(128, 200), one(64, 128))
 		case def.OfProducts:
 			if !d.HasAxes() && !d.Accumulates() { // the arithmetic of a matrix is verified without these
 				add(256, one(256, 257, 264), one(256, 260))
@@ -410,12 +423,16 @@ func (l *lister) popular() {
 		case def.FromIndex, def.ToIndex:
 			add(256, one(256, 512, 768), 256)
 		default:
-			add(256, one(256, 257, 384))
+			add(256, one(256, 257, 384), 256) // and rows of a table
 		}
 		return
 	}
 	var shapes [][]int
 	switch d.Access() {
+	case def.OfSequence:
+		add(256, 256, 128)
+		add(1, 4096, 128)
+		return
 	case def.OfProducts:
 		if d.HasAxes() || d.Accumulates() {
 			add(256, 256, 256)

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"fmt"
+	"math"
 
 	"tokitai/def"
 	"tokitai/internal/gen"
@@ -26,7 +27,13 @@ func (t *Target) Fill(c *Case, seed uint64, operands []num.Array) {
 		switch {
 		case o.IsOffsets:
 			size, _ := c.Size(o.Bound)
-			fillOffsets(a, key, size)
+			t.fillOffsets(c, p, seed, o, a, key, size)
+		case o.IsLengths || o.Lengths != "":
+			size := func(letter string) int { n, _ := c.Size(letter); return n }
+			trial.FillIndex(t.Definition, i, operands, size, func(row, col, limit int) int {
+				g.Place(key, row+rowFrom, col+colFrom)
+				return p.offset(o).PageOf(&g, (row+rowFrom)*a.Cols+col+colFrom, limit)
+			})
 		case o.IsIndex:
 			index := p.index(o)
 			bound, _ := c.Size(o.Bound)
@@ -65,6 +72,12 @@ func (t *Target) Fill(c *Case, seed uint64, operands []num.Array) {
 			t.fillFloats(c, seed, o, a, p.value(o), key)
 		}
 	}
+	if seed := gen.New(c.Name(t)).Next() ^ gen.Seeded(seed).Next(); seed%2 == 0 {
+		spoilUnread(t.Definition, c, operands)
+	}
+	if p.isSaved != nil {
+		t.fillSaved(c, p, seed, operands)
+	}
 	if p.place != nil {
 		p.place(t.Definition, c, operands)
 	}
@@ -73,12 +86,91 @@ func (t *Target) Fill(c *Case, seed uint64, operands []num.Array) {
 	}
 }
 
+// spoilUnread writes NaN to the places of pages that no sequence has: to those behind a sequence's last row,
+// and to pages that no table names.
+func spoilUnread(d *def.Definition, c *Case, operands []num.Array) {
+	size := func(letter string) int { n, _ := c.Size(letter); return n }
+	for i := range d.Operands {
+		table := &d.Operands[i]
+		if table.Each == "" {
+			continue
+		}
+		pages, each := size(table.Bound), size(table.Each)
+		isRead := make([]bool, pages*each)
+		lengths := operands[d.Operand(table.Lengths)]
+		for b := range lengths.Rows {
+			for place := range int(lengths.Int(b, 0)) {
+				isRead[int(operands[i].Int(b, place/each))*each+place%each] = true
+			}
+		}
+		for k := range d.Operands {
+			o, a := &d.Operands[k], operands[k]
+			if !o.IsIn || o.IsInt() || len(o.Dims) < 2 || o.Dims[0] != table.Bound || o.Dims[1] != table.Each {
+				continue
+			}
+			rows := a.Rows / len(isRead)
+			for r := range a.Rows {
+				for col := 0; col < a.Cols && !isRead[r/rows]; col++ {
+					a.Set(r, col, float32(math.NaN()))
+				}
+			}
+		}
+	}
+}
+
+// fillSaved gives inputs that are results of another definition the values that it computes from the
+// other inputs of the case. They depend on all of them, and not on the place alone.
+func (t *Target) fillSaved(c *Case, p *Pattern, seed uint64, operands []num.Array) {
+	d, saved := t.Definition, t.Operation.SavedBy(t.Definition)
+	var results []num.Array
+	for i := range d.Operands {
+		if p.isSaved(d.Operands[i].Name) {
+			results = append(results, operands[i])
+		}
+	}
+	n := 0
+	for _, a := range results {
+		n += a.Rows * a.Cols
+	}
+	isBuilt := false
+	build := func() []float32 {
+		isBuilt = true
+		if err := saved.Fill(operands, t.Params(c), p.isSaved); err != nil {
+			panic("verify/cases: " + err.Error()) // inputs are those that a definition accepts
+		}
+		all := make([]float32, 0, n)
+		for _, a := range results {
+			for r := range a.Rows {
+				row := make([]float32, a.Cols)
+				a.Floats(r, row)
+				all = append(all, row...)
+			}
+		}
+		return all
+	}
+	var all []float32
+	if t.Values != nil {
+		all = t.Values(fmt.Sprintf("%s/%s/saved/%d/%d/%v", c.Pattern, c.SizesText(), c.Params, seed, c.Formats), n, build)
+	}
+	switch {
+	case all == nil:
+		build()
+	case !isBuilt:
+		for _, a := range results {
+			for r := range a.Rows {
+				a.SetFloats(r, all[:a.Cols])
+				all = all[a.Cols:]
+			}
+		}
+	}
+}
+
 // bringInside replaces indices outside of their tables by others inside.
 func (t *Target) bringInside(c *Case, operands []num.Array) {
 	d := t.Definition
 	for i := range d.Operands {
 		o, a := &d.Operands[i], operands[i]
-		if !o.IsIndex || !o.IsIn || o.IsOffsets {
+		if !o.IsIndex || !o.IsIn || o.IsOffsets || o.IsLengths || o.Lengths != "" {
 			continue
 		}
 		bound, _ := c.Size(o.Bound)
@@ -158,11 +250,23 @@ func (c *Case) matrixKey(o *def.Operand, a num.Array, key uint64, row int) uint6
 	return key
 }
 
-// fillOffsets divides the size that a case has into groups, of which some may be empty.
-func fillOffsets(a num.Array, key uint64, size int) {
+// fillOffsets divides the size that a case has into groups, of which some may be empty, as its pattern
+// says, or at random. Axes that are divided into sequences are, in three cases of four, divided in the same
+// ratios, so that a sequence has queries and keys.
+func (t *Target) fillOffsets(c *Case, p *Pattern, seed uint64, o *def.Operand, a num.Array, key uint64, size int) {
+	cut := p.offset(o)
+	if cut == nil {
+		cut = func(g *gen.Generator, _, bound int) int { return g.Below(bound + 1) }
+	}
+	if p.offset(o) == nil && t.Definition.HasSequences() {
+		if shared := gen.New(c.Pattern+"/"+c.SizesText()).Next() ^ gen.Seeded(seed).Next(); shared%4 != 0 {
+			key = shared
+			cut = func(g *gen.Generator, _, bound int) int { return int(g.Next() >> 32 * uint64(bound+1) >> 32) }
+		}
+	}
 	trial.FillOffsets(a, size, func(i int) int {
 		var g gen.Generator
 		g.Place(key, i, 0)
-		return g.Below(size + 1)
+		return max(0, min(cut(&g, i, size), size))
 	})
 }

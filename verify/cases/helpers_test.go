@@ -2,6 +2,7 @@ package cases_test
 
 import (
 	"slices"
+	"sync"
 
 	"tokitai/backend/cpu"
 	"tokitai/def"
@@ -16,11 +17,25 @@ import (
 )
 
 // cpuTargets returns the targets of a verification of the CPU.
-func cpuTargets() []*verify.Target {
+func cpuTargets() []*verify.Target { return slices.Clone(sharedTargets()) }
+
+var sharedTargets = sync.OnceValue(func() []*verify.Target {
 	return slices.DeleteFunc(verify.Targets(all.Operations, cpu.Backend), func(x *verify.Target) bool {
 		return slices.Contains(cpu.Backend.OnDemand(x.Definition), x.Lowering)
 	})
+})
+
+// quick returns the cases of level quick, for reading: tests share those of seed 0.
+func quick(x *verify.Target, seed uint64) []*cases.Case {
+	list := func() []*cases.Case { return x.Cases().List(&cases.Request{Level: cases.Quick, Seed: seed}) }
+	if seed != 0 {
+		return list()
+	}
+	shared, _ := quickCases.LoadOrStore(x, sync.OnceValue(list))
+	return shared.(func() []*cases.Case)()
 }
+
+var quickCases sync.Map // by target
 
 // someOf returns all targets or, at level smoke, some of every kind.
 func someOf(targets []*verify.Target) []*verify.Target {

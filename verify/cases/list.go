@@ -78,6 +78,9 @@ func (l *lister) add(c *Case) {
 
 // addAsIs adds a case whose sizes need not be multiples of the lowering's grain.
 func (l *lister) addAsIs(c *Case) {
+	for i := range c.Sizes {
+		c.Sizes[i].N = l.t.Definition.FitSize(c.Sizes[i].Letter, c.Sizes[i].N)
+	}
 	if len(l.only) > 0 && !l.only.Fit(c) {
 		return
 	}
@@ -483,10 +486,11 @@ func (l *lister) accuracy() {
 		for _, letter := range l.t.Definition.Sizes() {
 			c.Sizes = append(c.Sizes, Size{Letter: letter, N: data.Sizes[letter]})
 		}
-		grow := l.t.Definition.Divisible()
-		for l.p.accuracy == 0 && c.Outputs(l.t.Definition) > l.p.outputs && shorten(c, grow) {
+		d := l.t.Definition
+		grow := d.Divisible()
+		for l.p.accuracy == 0 && (c.Outputs(d) > l.p.outputs || c.computed(d) > 4*l.p.outputs) && shorten(c, grow) {
 		}
-		for !l.t.Definition.Multiplies() && grow != "" && c.Outputs(l.t.Definition) < l.p.accuracy {
+		for !d.Multiplies() && grow != "" && c.Outputs(d) < l.p.accuracy && c.Largest(d) < 4*l.p.accuracy { // outputs may be few for what is read
 			for i := range c.Sizes {
 				if c.Sizes[i].Letter == grow {
 					c.Sizes[i].N *= 2
@@ -537,6 +541,8 @@ func (l *lister) large() {
 	usual := l.t.Patterns()[0].Name
 	n := int(l.p.large)
 	switch l.t.Definition.Access() {
+	case def.OfSequence:
+		l.add(&Case{Pattern: usual, Sizes: l.shape(65, 1027, 33)})
 	case def.OfProducts:
 		side := 1
 		for int64(8*side*side*side) <= l.p.macs*4 {

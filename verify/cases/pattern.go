@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,15 +15,17 @@ import (
 
 // Pattern fills operands. element and index may be nil, then bits is not.
 type Pattern struct {
-	Name   string
-	params []float64
-	IsGrid bool
-	isLong bool
-	value  func(o *def.Operand) op.Element
-	ints   map[string]op.Integer // by operand, instead of value
-	index  func(o *def.Operand) op.Index
-	counts int  // how many inputs run through all patterns of their formats, as a counter does
-	isRaw  bool // inputs are random bits: every exponent, every NaN; some fractions of f32 are all ones: a carry leaves them, of a NaN too
+	Name    string
+	params  []float64
+	IsGrid  bool
+	isLong  bool
+	value   func(o *def.Operand) op.Element
+	ints    map[string]op.Integer // by operand, instead of value
+	index   func(o *def.Operand) op.Index
+	offset  func(o *def.Operand) op.Index // nil where sizes are divided at random
+	isSaved func(name string) bool        // which inputs are computed by another definition; nil for none
+	counts  int                           // how many inputs run through all patterns of their formats, as a counter does
+	isRaw   bool                          // inputs are random bits: every exponent, every NaN; some fractions of f32 are all ones: a carry leaves them, of a NaN too
 
 	// place, if not nil, writes values that depend on the sizes, after all others.
 	place func(d *def.Definition, c *Case, operands []num.Array)
@@ -116,13 +119,14 @@ func (t *Target) makePatterns() []*Pattern {
 		}
 	}
 	for _, data := range t.Data() {
-		add(t.newPattern(Slug(data.Name), data.Params, data.Values, nil))
+		add(t.newPattern(Slug(data.Name), data.Params, data.Values, data.Index))
 	}
 	if o := t.Operation; o != nil {
 		for _, p := range o.Patterns {
 			if p.Definition == t.Definition {
 				made := t.newPattern(p.Name, p.Params, p.Values, p.Index)
-				made.IsGrid, made.isLong, made.ints = p.IsGrid, p.IsLong, p.Integers
+				made.IsGrid, made.isLong = p.IsGrid, p.IsLong
+				maps.Copy(made.ints, p.Integers)
 				add(made)
 			}
 		}
@@ -130,7 +134,7 @@ func (t *Target) makePatterns() []*Pattern {
 	for _, g := range generic {
 		values := map[string]op.Element{}
 		for i := range t.Definition.Operands {
-			if in := &t.Definition.Operands[i]; in.IsIn && !in.IsIndex && (g.all || !t.isPositive(in.Name)) {
+			if in := &t.Definition.Operands[i]; in.IsIn && !in.IsIndex && !holdsInt32(t.Definition, in) && (g.all || !t.isPositive(in.Name)) {
 				values[in.Name] = g.value
 			}
 		}
@@ -144,7 +148,7 @@ func (t *Target) makePatterns() []*Pattern {
 		add(p)
 	}
 	raw := t.newPattern("any-bits", nil, nil, nil)
-	raw.isRaw = true
+	raw.isRaw, raw.isSaved = true, nil
 	add(raw)
 	for _, placed := range []struct {
 		name  string
@@ -159,7 +163,7 @@ func (t *Target) makePatterns() []*Pattern {
 	}
 	for i, name := range []string{"every", "every-pair"} {
 		counting := t.newPattern(name, nil, nil, nil)
-		counting.counts = i + 1
+		counting.counts, counting.isSaved = i+1, nil
 		add(counting)
 	}
 	return list
@@ -182,8 +186,14 @@ func (t *Target) newPattern(name string, params []float64, values map[string]op.
 	if params == nil {
 		params = t.UsualParams()
 	}
-	return &Pattern{
-		Name: name, params: params,
+	ints := map[string]op.Integer{}
+	for i := range t.Definition.Operands {
+		if o := &t.Definition.Operands[i]; o.IsIn && holdsInt32(t.Definition, o) && values[o.Name] == nil && t.usualValue(o.Name) == nil {
+			ints[o.Name] = op.AnyInt32
+		}
+	}
+	p := &Pattern{
+		Name: name, params: params, ints: ints,
 		value: func(o *def.Operand) op.Element {
 			if e := values[o.Name]; e != nil {
 				return e
@@ -199,7 +209,23 @@ func (t *Target) newPattern(name string, params []float64, values map[string]op.
 			}
 			return uniformIndex
 		},
+		offset: func(o *def.Operand) op.Index { return index[o.Name] },
 	}
+	saved := t.Operation.SavedBy(t.Definition)
+	isSaved := func(name string) bool {
+		return saved.Has(name) && values[name] == nil && t.usualValue(name) == nil
+	}
+	for i := range t.Definition.Operands {
+		if isSaved(t.Definition.Operands[i].Name) {
+			p.isSaved = isSaved
+		}
+	}
+	return p
+}
+
+// holdsInt32 reports whether an operand of a rowwise definition holds int32 that are no indices.
+func holdsInt32(d *def.Definition, o *def.Operand) bool {
+	return d.Expression() != nil && o.IsInt() && !o.IsIndex
 }
 
 // usualValue returns the values of an operand in the operation's first kind of data, or nil if it
@@ -346,9 +372,9 @@ func zeroLines(d *def.Definition, _ *Case, operands []num.Array) {
 	}
 }
 
-// hasColumnOfExtreme reports whether a definition has an arg-max or arg-min.
+// hasColumnOfExtreme reports whether a definition has an arg-max or arg-min, or another ordering.
 func hasColumnOfExtreme(d *def.Definition) bool {
-	return slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin })
+	return slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin || n.Op.IsOrdering() })
 }
 
 // contention lists pairs of values of a row that compete for the extreme, with the range of the

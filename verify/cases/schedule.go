@@ -100,7 +100,7 @@ func newProcesses(c *Case) int {
 func (t *Target) WorkOf(c *Case, o *Request) float64 {
 	const launch, truth, multiplyAdds = 300, 8, 12
 	d := t.Definition
-	once := float64(c.Outputs(d))
+	once := float64(c.computed(d))
 	if d.Multiplies() {
 		once += float64(work(c)) / multiplyAdds
 	}

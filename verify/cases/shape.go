@@ -55,6 +55,9 @@ func (s Shape) Check(d *def.Definition) error {
 		case s[letter] < 1:
 			return refuse("%s is %d, want at least 1", letter, s[letter])
 		}
+		if err := d.CheckSize(letter, s[letter]); err != nil {
+			return refuse("%v", err)
+		}
 	}
 	for _, letter := range letters {
 		if s[letter] == 0 {

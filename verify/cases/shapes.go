@@ -49,6 +49,19 @@ var byAccess = map[def.Access]*shapesOf{
 
 		identity: [][]int{{67, 43, 7}, {3, 1100, 35}},
 	},
+	def.OfSequence: { // queries, keys and columns
+		usual:   [][]int{{9, 37, 7}, {20, 20, 5}, {3, 131, 33}, {2, 1029, 3}, {33, 129, 2}, {1, 257, 64}, {5, 9, 96}, {17, 127, 16}},
+		pairs:   [][]int{{16, 16, 16}, {64, 64, 64}, {1, 1025, 128}, {3, 255, 256}, {128, 128, 8}, {129, 129, 1}, {2, 2100, 5}, {40, 1030, 20}},
+		long:    []int{2, 1029, 3},
+		busy:    []int{24, 40, 16},
+		busier:  []int{64, 128, 32},
+		sampled: []int{7, 30, 8},
+
+		batch: [][]int{{37, 7}, {130, 16}},
+		rows:  [][]int{{17, 37, 7}, {33, 130, 16}, {65, 300, 8}},
+
+		identity: [][]int{{67, 43, 7}, {3, 1100, 35}},
+	},
 	def.FromIndex: {
 		usual:   [][]int{{70, 9, 13}, {300, 3, 7}, {9, 70, 515}, {1000, 33, 5}, {33, 1000, 3}, {2050, 2, 9}, {5, 5, 4099}, {130, 31, 64}},
 		pairs:   [][]int{{300, 70_000, 3}, {4100, 300, 9}, {70, 9000, 17}, {1100, 1100, 40}},
@@ -93,18 +106,31 @@ func (l *lister) shape(n ...int) []Size {
 	var sizes []Size
 	for i, letter := range l.t.Definition.Sizes() {
 		s := Size{Letter: letter, N: 1 + (n[0]+n[1]+i)%3} // of a batch axis, or the number of groups
+		if l.isTable(letter) {
+			s.N = 1 + (n[0]+7*n[1]+i)%37
+		}
 		if k := slices.Index(letters, letter); k >= 0 && k < len(n) {
 			s.N = n[k]
 		}
+		s.N = l.t.Definition.FitSize(letter, s.N)
 		sizes = append(sizes, s)
 	}
 	return sizes
+}
+
+// isTable reports whether a letter is the number of a table's rows, in a definition that is no table
+// itself.
+func (l *lister) isTable(letter string) bool {
+	d := l.t.Definition
+	return d.Access() == def.AlongRows && slices.Contains(d.Axes(), def.Axis{Letter: letter, Role: def.Indexed})
 }
 
 // lines returns sizes with a number of lines of n elements each: rows, or those of a product's left
 // operand.
 func (l *lister) lines(count, n int) []Size {
 	switch l.t.Definition.Access() {
+	case def.OfSequence: // few: each reads all that are before it
+		return l.shape(min(count, 40), 40, n)
 	case def.OfProducts:
 		return l.shape(count, n, 3)
 	case def.FromIndex, def.ToIndex:

@@ -26,7 +26,7 @@ type Claim struct {
 }
 
 func (c *Claim) String() string {
-	s := fmt.Sprintf("function %s claims to be within %v ulp of %s for %s", c.f.Name, c.f.ULPs, c.f.Math, c.f.Domain)
+	s := fmt.Sprintf("function %s claims to be within %s of %s for %s", c.f.Name, c.f.Within(), c.f.Math, c.f.Domain)
 	switch {
 	case c.arguments == 0:
 		return s + ": nothing was tried there"
@@ -99,7 +99,7 @@ func test(f *def.Function) *Claim {
 		if ulps := off / unit; ulps > c.worst {
 			c.worst, c.at = ulps, x[i]
 		}
-		c.broken = c.broken || off-want.Rad > f.ULPs*unit
+		c.broken = c.broken || off-want.Rad > f.ULPs*unit+f.Absolute
 	}
 	return c
 }

@@ -69,27 +69,52 @@ const mostPassing = 0.75
 // the fault.
 const mostNoise = 0.3
 
-// inTwo returns two conditions such that every failing example meets one of them and no other
-// example does, or "" if there are none.
-func inTwo(examples []*Example, conditionsOf func([]*Example) []*condition) string {
-	one := cover(failsOf(examples), conditionsOf(examples))
-	if one == nil || one.failing < leastFailing || one.share() > mostNoise {
-		return ""
-	}
-	one.tighten(examples)
-	var rest []*Example
-	for i, e := range examples {
-		if !one.meets(i) {
-			rest = append(rest, e)
+// firstRules returns the rules that a first kind of failure may have, the one that covers most cases
+// first: what meets them fails almost always.
+func firstRules(fails []bool, conditions []*condition) []*rule {
+	var list []*rule
+	add := func(r *rule) {
+		if r != nil && r.failing >= leastFailing && r.share() <= mostNoise {
+			list = append(list, r)
 		}
 	}
-	other := separate(failsOf(rest), conditionsOf(rest))
-	if other == nil || other.share() > mostNoise || other.failing < leastFailing {
-		return ""
+	add(cover(fails, conditions))
+	for _, c := range conditions {
+		add(ruleOf(fails, c))
 	}
+	return list
+}
+
+// inTwo returns two conditions such that every failing example meets one of them and no other
+// example does, and the share of those that meet one and still pass, or "" if there are none.
+func inTwo(examples []*Example, conditionsOf func([]*Example) []*condition) (text string, share float64) {
+	fails, conditions := failsOf(examples), conditionsOf(examples)
+	var one, other *rule
+	var rest []*Example
+	passing := func(r, s *rule) int { return r.passing + s.passing }
+	for _, first := range firstRules(fails, conditions) {
+		var left []*Example
+		for i, e := range examples {
+			if !first.meets(i) {
+				left = append(left, e)
+			}
+		}
+		second := separate(failsOf(left), conditionsOf(left))
+		switch {
+		case second == nil || second.share() > mostNoise || second.failing < leastFailing:
+		case one == nil || passing(first, second) < passing(one, other):
+			one, other, rest = first, second, left
+		}
+	}
+	if one == nil {
+		return "", 1
+	}
+	one.tighten(examples)
 	other.tighten(rest)
-	return fmt.Sprintf("where %s (%d of %d such cases fail) or %s (%d of %d), and in none of the %d others",
+	text = fmt.Sprintf("where %s (%d of %d such cases fail) or %s (%d of %d), and in none of the %d others",
 		one.text(), one.failing, one.failing+one.passing, other.text(), other.failing, other.failing+other.passing, len(rest)-other.failing-other.passing)
+	passes := passing(one, other)
+	return text, float64(passes) / float64(passes+one.failing+other.failing)
 }
 
 // When says what the failing cases have in common that the others do not, or how many there are.
@@ -121,7 +146,8 @@ func (f *Search) When(examples []*Example) string {
 	if otherShare <= mostNoise {
 		return other
 	}
-	if two := inTwo(looked, withValues); two != "" {
+	none := 1 - float64(countFailing(looked))/float64(len(looked))
+	if two, twoShare := inTwo(looked, withValues); two != "" && twoShare < min(none, otherShare)-worthACondition {
 		return two
 	}
 	if otherShare < share-worthACondition {

@@ -94,17 +94,7 @@ func cover(fails []bool, conditions []*condition) *rule {
 func bestRule(fails []bool, conditions []*condition, less func(r, s *rule) bool) *rule {
 	var best *rule
 	try := func(of ...*condition) {
-		r := &rule{conditions: of}
-		for i, f := range fails {
-			switch {
-			case !r.meets(i):
-			case f:
-				r.failing++
-			default:
-				r.passing++
-			}
-		}
-		if r.failing > 0 && (best == nil || less(r, best)) {
+		if r := ruleOf(fails, of...); r.failing > 0 && (best == nil || less(r, best)) {
 			best = r
 		}
 	}
@@ -115,6 +105,21 @@ func bestRule(fails []bool, conditions []*condition, less func(r, s *rule) bool)
 		}
 	}
 	return best
+}
+
+// ruleOf returns a rule with the numbers of examples that meet it.
+func ruleOf(fails []bool, of ...*condition) *rule {
+	r := &rule{conditions: of}
+	for i, f := range fails {
+		switch {
+		case !r.meets(i):
+		case f:
+			r.failing++
+		default:
+			r.passing++
+		}
+	}
+	return r
 }
 
 func count(list []bool) (n int) {

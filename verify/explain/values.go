@@ -13,6 +13,7 @@ type valueKinds struct {
 
 	beyond, twice  bool      // an index outside of its table, and two that are equal
 	largest, least []float64 // by operand: magnitudes of finite numbers other than 0
+	top, bottom    []float64 // by operand: finite numbers; infinite if there are none
 }
 
 func (k *valueKinds) floats(operand int, a num.Array) {
@@ -30,7 +31,9 @@ func (k *valueKinds) floats(operand int, a num.Array) {
 			case size > math.MaxFloat32:
 				k.inf = true
 				continue
-			case x == 0:
+			}
+			k.top[operand], k.bottom[operand] = max(k.top[operand], x), min(k.bottom[operand], x)
+			if x == 0 {
 				k.zero = true
 				k.negativeZero = k.negativeZero || math.Signbit(x)
 				continue
@@ -45,8 +48,8 @@ func (k *valueKinds) floats(operand int, a num.Array) {
 	}
 }
 
-func (k *valueKinds) indices(c *cases.Case, a num.Array) {
-	n, _ := c.Size("V")
+func (k *valueKinds) indices(c *cases.Case, bound string, a num.Array) {
+	n, _ := c.Size(bound)
 	seen := map[int32]bool{}
 	for r := range a.Rows {
 		for col := range a.Cols {
@@ -78,6 +81,8 @@ func (f *Search) valueConditions(examples []*Example) []*condition {
 		name := d.Operands[i].Name
 		l.threshold(5, func(e *Example) float64 { return e.values.largest[i] }, numberText("the largest |"+name+"|"))
 		l.threshold(5, func(e *Example) float64 { return e.values.least[i] }, numberText("the smallest |"+name+"|"))
+		l.threshold(6, func(e *Example) float64 { return e.values.top[i] }, numberText("the largest "+name))
+		l.threshold(6, func(e *Example) float64 { return e.values.bottom[i] }, numberText("the least "+name))
 	}
 	return l.list
 }
@@ -85,13 +90,15 @@ func (f *Search) valueConditions(examples []*Example) []*condition {
 // kindsOf looks at the inputs of a case.
 func (f *Search) kindsOf(c *cases.Case) *valueKinds {
 	d, operands := f.Target.Definition, f.Inputs(c)
-	k := &valueKinds{largest: make([]float64, len(d.Operands)), least: make([]float64, len(d.Operands))}
+	n := len(d.Operands)
+	k := &valueKinds{largest: make([]float64, n), least: make([]float64, n), top: make([]float64, n), bottom: make([]float64, n)}
 	for i := range d.Operands {
+		k.top[i], k.bottom[i] = math.Inf(-1), math.Inf(1)
 		o, a := &d.Operands[i], operands[i]
 		switch {
 		case !o.IsIn:
 		case o.IsIndex:
-			k.indices(c, a)
+			k.indices(c, o.Bound, a)
 		default:
 			k.floats(i, a)
 		}

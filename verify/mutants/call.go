@@ -146,9 +146,9 @@ func (k *Plain) read(c *Call) {
 	c.Operands = make([]Matrix, len(c.Stored))
 	for i, a := range c.Stored {
 		if c.Definition.Operands[i].IsIndex {
-			c.Index = make([]int32, a.Rows)
-			for r := range c.Index {
-				c.Index[r] = a.Int(r, 0)
+			c.Index = make([]int32, a.Rows*a.Cols)
+			for at := range c.Index {
+				c.Index[at] = a.Int(at/a.Cols, at%a.Cols)
 			}
 			continue
 		}
@@ -168,7 +168,11 @@ func (k *Plain) read(c *Call) {
 // Put stores output i.
 func (k *Plain) Put(c *Call, i int, v Matrix) {
 	store, a := k.Store, c.Stored[i]
-	if store == nil {
+	switch {
+	case store != nil:
+	case c.Definition.Operands[i].IsInt():
+		store = func(_ num.DType, v float32) uint32 { return uint32(int32(v)) }
+	default:
 		store = num.Narrow
 	}
 	for r := range a.Rows {
@@ -185,7 +189,7 @@ func (k *Plain) Put(c *Call, i int, v Matrix) {
 func Answer(c *Call) {
 	dtypes := make([]num.DType, len(c.Stored))
 	for i := range dtypes {
-		if dtypes[i] = num.F32; c.Definition.Operands[i].IsIndex {
+		if dtypes[i] = num.F32; c.Definition.Operands[i].IsIndex || c.Definition.Operands[i].IsInt() {
 			dtypes[i] = num.I32
 		}
 	}
@@ -208,11 +212,16 @@ func execute(c *Call, dtypes []num.DType) {
 	for i, a := range c.Stored {
 		if c.Definition.Operands[i].IsIndex {
 			operands[i].Array = num.IndexArray(c.Index...)
+			operands[i].Rows, operands[i].Cols, operands[i].Stride = a.Rows, a.Cols, a.Cols
 		} else {
 			operands[i].Array = a.Like(dtypes[i])
 			for r := range a.Rows {
 				for col, v := range c.Operands[i].Row(r) {
-					operands[i].Set(r, col, v)
+					if dtypes[i] == num.I32 && v == a.At(r, col) { // of which binary32 has not all bits
+						operands[i].SetBits(r, col, a.Bits(r, col))
+					} else {
+						operands[i].Set(r, col, v)
+					}
 				}
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/reference"
+	"tokitai/trial"
 )
 
 // Practice says which of the checks in use today accept a kernel.
@@ -202,19 +203,30 @@ func (m *Mutant) formats() []num.DType {
 }
 
 // inputs returns random data as in an author's test.
-func (m *Mutant) inputs(trial int) ([]num.Array, []float64) {
+func (m *Mutant) inputs(turn int) ([]num.Array, []float64) {
 	d, data, dtypes := m.Definition, m.usualData(), m.formats()
 	var operands []num.Array
 	for i, o := range d.Operands {
 		a := d.Operands[i].NewArray(dtypes[i], data.Sizes)
-		g := gen.New(fmt.Sprintf("practice/%s/%s/%d", d.Name, o.Name, trial))
+		g := gen.New(fmt.Sprintf("practice/%s/%s/%d", d.Name, o.Name, turn))
 		element := data.Values[o.Name]
 		if element == nil {
 			element = op.Normal
 		}
+		operands = append(operands, a)
+		isPaged := o.IsLengths || o.Lengths != ""
+		switch {
+		case o.IsOffsets:
+			trial.DivideEqually(a, data.Sizes[o.Bound])
+		case isPaged:
+			trial.FillIndex(d, i, operands, func(letter string) int { return data.Sizes[letter] }, func(row, col, limit int) int {
+				return data.Index[o.Name].PageOf(g, row*a.Cols+col, limit)
+			})
+		}
 		for r := range a.Rows {
 			for c := range a.Cols {
 				switch {
+				case o.IsOffsets || isPaged:
 				case o.IsIndex:
 					a.SetBits(r, c, uint32(g.Below(data.Sizes[o.Bound])))
 				case o.IsIn:
@@ -222,7 +234,9 @@ func (m *Mutant) inputs(trial int) ([]num.Array, []float64) {
 				}
 			}
 		}
-		operands = append(operands, a)
+	}
+	if err := m.Operation.SavedBy(d).Fill(operands, data.Params, func(name string) bool { return data.Values[name] == nil }); err != nil {
+		panic("mutants: " + err.Error())
 	}
 	return operands, data.Params
 }
@@ -297,6 +311,8 @@ func (m *Mutant) peer() Plain {
 		return Gather(RowOf)
 	case *def.Scatter:
 		return Plain{Body: Scatter(Ascending)}
+	case *def.LookupSum, *def.RowWrite:
+		return Plain{Body: Answer}
 	}
 	p := Ordered(Ascending)
 	p.Step = To(m.DType)

@@ -170,3 +170,44 @@ def adamw_step_foreach(weight, m, v, grad, beta1, one_minus_beta1, beta2, one_mi
 
 def adamw_step_fused(weight, m, v, grad, beta1, one_minus_beta1, beta2, one_minus_beta2, step_size, inverse_sqrt_bc2, eps, decay):
     adamw(weight, m, v, grad, locals(), fused=True)
+
+
+def attention(backend, q, k, v, qstart, kstart, kappa, o):
+    """Attention of packed sequences, one call of a backend for each. PyTorch has no rows that see nothing: those are zeros here."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.attention.bias import causal_lower_right
+
+    tokens, groups, shared, width = q.shape
+    queries, keys = qstart.reshape(-1).tolist(), kstart.reshape(-1).tolist()
+    o.zero_()
+    for first, end, begin, stop in zip(queries, queries[1:], keys, keys[1:]):
+        first = max(first, end - (stop - begin))
+        if first == end:
+            continue
+        heads = q[first:end].reshape(1, end - first, groups * shared, width).transpose(1, 2)
+        parts = [x[begin:stop].transpose(0, 1)[None].repeat_interleave(shared, 1) for x in (k, v)]
+        mask = causal_lower_right(end - first, stop - begin)
+        try:
+            with sdpa_kernel([getattr(SDPBackend, backend)]):
+                result = F.scaled_dot_product_attention(heads, *parts, attn_mask=mask, scale=kappa * math.log(2))
+        except RuntimeError as e:
+            if "No available kernel" in str(e) or "No viable backend" in str(e):
+                raise NotImplementedError(f"{backend} does not take these sizes or this format") from e
+            raise
+        o[first:end].copy_(result.transpose(1, 2).reshape(end - first, groups, shared, width))
+
+
+def attention_math(q, k, v, qstart, kstart, kappa, o):
+    attention("MATH", q, k, v, qstart, kstart, kappa, o)
+
+
+def attention_flash(q, k, v, qstart, kstart, kappa, o):
+    attention("FLASH_ATTENTION", q, k, v, qstart, kstart, kappa, o)
+
+
+def attention_efficient(q, k, v, qstart, kstart, kappa, o):
+    attention("EFFICIENT_ATTENTION", q, k, v, qstart, kstart, kappa, o)
+
+
+def attention_cudnn(q, k, v, qstart, kstart, kappa, o):
+    attention("CUDNN_ATTENTION", q, k, v, qstart, kstart, kappa, o)

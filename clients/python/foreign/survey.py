@@ -58,6 +58,12 @@ SUITES = {
         Row("clip_factor", "clip_factor.def", [F32]),
         Row("clip_grad_norm", "norm.clip", [F32]),
     ],
+    "attention": [  # the backends of scaled_dot_product_attention, on a GPU
+        Row("attention_math", "attention.forward", declare="ftz", omit=["lse"]),
+        Row("attention_flash", "attention.forward", (BF16, F16), declare="ftz", omit=["lse"]),
+        Row("attention_efficient", "attention.forward", declare="ftz", omit=["lse"]),
+        Row("attention_cudnn", "attention.forward", (BF16, F16), declare="ftz", omit=["lse"]),
+    ],
     "compiled": [
         Row("softmax_forward", "softmax.forward"),
         Row("layernorm_forward", "layernorm.forward", omit=["mean", "rstd"]),
@@ -89,8 +95,8 @@ SUITES = {
     ],
     "cheats": [Row(name, "softmax.forward", [F32]) for name in ("honest", "other_stream", "unwritten", "left_in_memory", "cached_by_pointer", "lazy", "late_thread", "written_to_input")],
 }
-FILES = {"pytorch": "pytorch.py", "compiled": "compiled.py", "tutorials": "tutorials.py", "liger": "liger.py", "cheats": "../cheats/torch_kernels.py"}
-PROFILES = {"pytorch": "torch", "compiled": "torch", "tutorials": "triton", "liger": "triton", "cheats": "torch"}
+FILES = {"pytorch": "pytorch.py", "attention": "pytorch.py", "compiled": "compiled.py", "tutorials": "tutorials.py", "liger": "liger.py", "cheats": "../cheats/torch_kernels.py"}
+PROFILES = {"pytorch": "torch", "attention": "torch", "compiled": "torch", "tutorials": "triton", "liger": "triton", "cheats": "torch"}
 
 
 def program():

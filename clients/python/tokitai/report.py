@@ -173,7 +173,10 @@ class Report:
         if self.replay:
             lines.append(f"  {'' if command else 'replay':<6}  {'in Python: ' if command else ''}{self.replay}")
         elif example is not None and not command:
-            lines.append("  replay  only the calling program can make the calls again: the function has no name, and no other process can load it")
+            if self.process:
+                lines.append("  replay  only the calling program can make the calls again: the function has no name, and no other process can load it")
+            else:
+                lines.append("  replay  tokitai.compare with the same arrays: there is no kernel to run again")
         lines += [f"  note    {note}" for note in self.notes]
         seed = self.seed
         lines.append(f"{'seed ' + str(seed) + ', ' if seed is not None else ''}{'run in ' + self.process if self.process else 'nothing was run'}")

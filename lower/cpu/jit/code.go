@@ -40,6 +40,7 @@ const (
 	opIntAdd
 	opIntSub
 	opIntMul  // the low half
+	opAddOnce // a + b as integers; where one element is in all lanes, b counts in the first alone
 	opMulHigh // the high half of the product of unsigned numbers
 	opAnd
 	opAndNot // a &^ b
@@ -62,14 +63,15 @@ const (
 	opBlend  // dst = a's top bit ? b : c
 
 	// Memory. An array has a vector at the position of the loop.
-	opLoad    // dst = array, widened from format
+	opLoad    // dst = array, widened from format; its pattern if isInt
 	opStore   // array = a, narrowed to format; of bf16 the high half, which must have been rounded
 	opLoadOne // dst = all lanes the first element of an array
 	opStoreOne
-	opLoadAt // dst = all lanes element a of an array, +0 outside the row
-	opColumn // dst = the columns of the loop's position
+	opLoadAt  // dst = all lanes element a of an array, +0 outside the row
+	opFindRow // the array is row a of table imm, or of zeros if the table has no such row
+	opColumn  // dst = the columns of the loop's position
 
-	opAddTo   // array += a
+	opAddTo   // array += a, as integers if isInt
 	opAddLane // the lanes of row sum imm += a
 
 	opCarry // the carried value imm = a, for lanes that exist
@@ -83,10 +85,10 @@ const (
 
 var opcodeNames = [opCount]string{
 	opMove: "move", opAdd: "add", opSub: "sub", opMul: "mul", opDiv: "div", opSqrt: "sqrt", opFMA: "fma", opMin: "min", opMax: "max", opMinOf: "minof", opMaxOf: "maxof", opRint: "rint",
-	opIntAdd: "iadd", opIntSub: "isub", opIntMul: "imul", opMulHigh: "mulhigh", opAnd: "and", opAndNot: "andnot", opOr: "or", opXor: "xor",
+	opIntAdd: "iadd", opIntSub: "isub", opIntMul: "imul", opAddOnce: "addonce", opMulHigh: "mulhigh", opAnd: "and", opAndNot: "andnot", opOr: "or", opXor: "xor",
 	opShl: "shl", opShr: "shr", opShrU: "shru", opShlBy: "shlby", opShrBy: "shrby", opShrUBy: "shruby",
 	opIntToFloat: "itof", opFloatToInt: "ftoi", opRoundF16: "roundf16", opRoundHigh: "roundhigh", opMask: "mask", opSelect: "select", opBlend: "blend",
-	opLoad: "load", opStore: "store", opLoadOne: "loadone", opStoreOne: "storeone", opLoadAt: "loadat", opColumn: "column",
+	opLoad: "load", opStore: "store", opLoadOne: "loadone", opStoreOne: "storeone", opLoadAt: "loadat", opFindRow: "findrow", opColumn: "column",
 	opAddTo: "addto", opAddLane: "addlane", opCarry: "carry",
 	opSwap: "swap", opTree: "tree",
 }
@@ -113,6 +115,7 @@ type instruction struct {
 	op     opcode
 	pred   predicate
 	format num.DType
+	isInt  bool // opLoad, opLoadOne: patterns; opAddTo: integers
 	dst    value
 	args   [4]value // none where there is no argument
 	array  int      // opLoad, opStore and so on
@@ -189,7 +192,7 @@ func (c *code) addWith(in instruction, args ...value) value {
 	copy(in.args[:], args)
 	in.dst = none
 	switch in.op {
-	case opStore, opStoreOne, opAddTo, opAddLane, opCarry:
+	case opStore, opStoreOne, opFindRow, opAddTo, opAddLane, opCarry:
 	default:
 		in.dst = c.newValue()
 	}

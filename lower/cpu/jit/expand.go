@@ -83,17 +83,40 @@ const (
 	philoxKeyStep0, philoxKeyStep1 = 0x9E3779B9, 0xBB67AE85
 )
 
-// random returns the Philox word of each element; see num.Philox. Every lane computes the
-// four words of its counter and takes one.
-func (s *selector) random(seedLow, seedHigh, tensor, step value) value {
+// element returns the numbers of elements, counted from 0 or from a number that is given as its
+// low and its high word.
+func (s *selector) element(first ...value) (low, high value) {
+	rowLow, rowHigh := s.at(&s.elementLow), s.at(&s.elementHigh)
+	if len(first) > 0 { // the same in a whole row
+		rowLow = s.add(opIntAdd, rowLow, first[0])
+		carry := s.mask(belowUnsigned, rowLow, first[0])
+		rowHigh = s.add(opIntSub, s.add(opIntAdd, rowHigh, first[1]), carry)
+	}
 	column := s.add(opColumn)
-	low := s.add(opIntAdd, s.at(&s.elementLow), column)
+	low = s.add(opIntAdd, rowLow, column)
 	carry := s.mask(belowUnsigned, low, column)
-	high := s.add(opIntSub, s.at(&s.elementHigh), carry)
+	return low, s.add(opIntSub, rowHigh, carry)
+}
+
+// random returns the Philox word of each element; see num.Philox.
+func (s *selector) random(seedLow, seedHigh, tensor, step value, first ...value) value {
+	low, high := s.element(first...)
 	c := [4]value{
 		s.add(opOr, s.shift(opShrUBy, low, 2), s.shift(opShlBy, high, 30)),
 		s.shift(opShrUBy, high, 2), tensor, step,
 	}
+	return s.philox(seedLow, seedHigh, c, low)
+}
+
+// randomRow returns the Philox word of each column, by the words of the row.
+func (s *selector) randomRow(seedLow, seedHigh, a, b, use value) value {
+	column := s.add(opColumn)
+	return s.philox(seedLow, seedHigh, [4]value{s.shift(opShrUBy, column, 2), a, b, use}, column)
+}
+
+// philox returns the word of each counter that number mod 4 names. Every lane computes the
+// four words of its counter and takes one.
+func (s *selector) philox(seedLow, seedHigh value, c [4]value, number value) value {
 	k0, k1 := seedLow, seedHigh
 	for round := range philoxRounds {
 		if round > 0 {
@@ -108,7 +131,7 @@ func (s *selector) random(seedLow, seedHigh, tensor, step value) value {
 			s.add(opXor, s.add(opXor, high0, c[3]), k1), low0,
 		}
 	}
-	word := s.add(opAnd, low, s.constant(3))
+	word := s.add(opAnd, number, s.constant(3))
 	r := s.choose(intEqual, word, s.constant(1), c[1], c[0])
 	r = s.choose(intEqual, word, s.constant(2), c[2], r)
 	return s.choose(intEqual, word, s.constant(3), c[3], r)

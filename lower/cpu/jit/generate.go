@@ -60,8 +60,8 @@ func generate(plan *lower.Program, isFlat bool, class Class, l *layout, t target
 		selector: selector{
 			plan: plan, isFlat: isFlat, roundsHigh: t.roundsHigh(), layout: l, lanes: t.lanes(),
 			uniform: map[*def.Node]place{}, carried: map[*def.Node][]*carriedState{},
-			rowSums: map[*def.Node]int{}, colSums: map[*def.Node]int{}, totals: map[*def.Node]int{},
-			kept: map[*def.Node]int{}, columns: map[*def.Node]int{}, params: map[int]place{},
+			rowSums: map[*def.Node]int{}, colSums: map[*def.Node]int{}, totals: map[*def.Node]int{}, intTotals: map[*def.Node]place{},
+			kept: map[*def.Node]int{}, lookups: map[[2]int]int{}, columns: map[*def.Node]int{}, params: map[int]place{},
 		},
 		allocator: allocator{target: t, layout: l},
 	}
@@ -140,6 +140,7 @@ func (g *generator) rows(name string) int {
 	g.target.rows(func() {
 		g.selector.begin()
 		g.steps(&p.Start)
+		g.findRows()
 		g.emitBlock()
 		for i := range p.Passes {
 			g.target.note(fmt.Sprintf("pass %d", i+1))
@@ -178,6 +179,7 @@ func (g *generator) parts(name string) (parts []part) {
 	begin("", false)
 	g.selector.begin()
 	g.steps(&p.Start)
+	g.findRows()
 	g.emitBlock()
 	for i := range p.Passes {
 		g.selector.begin()
@@ -219,8 +221,9 @@ func (g *generator) join() int {
 	}
 	g.selector.begin()
 	for i := range len(g.colSums) {
+		isInt := byNumber(g.colSums)[i].Type == def.Int
 		addend := g.loadFrom(g.selector.layout.array(addendArray, i, num.F32, false), num.F32, "")
-		g.addWith(instruction{op: opAddTo, array: g.selector.layout.array(sumArray, i, num.F32, false)}, addend)
+		g.addWith(instruction{op: opAddTo, isInt: isInt, array: g.selector.layout.array(sumArray, i, num.F32, false)}, addend)
 	}
 	at := g.target.function("add column sums")
 	g.emitLoop(nil)
@@ -228,8 +231,9 @@ func (g *generator) join() int {
 	return at
 }
 
-// finishTotals selects the code that adds up the lanes of a flat row.
+// finishTotals selects the code that adds up the lanes of a flat row, and total sums of int32.
 func (g *generator) finishTotals() {
+	g.addTotals()
 	if !g.isFlat {
 		return
 	}

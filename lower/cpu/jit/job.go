@@ -2,6 +2,7 @@ package jit
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 
 	"tokitai/def"
@@ -38,8 +39,10 @@ type job struct {
 	isFolded bool   // a flat definition's elements are one row
 
 	columns [][]float32 // values per column, by number
+	zeros   []float32   // the row of a table that has no row of an index
 	partial [][]float32 // by column sum: a row for each item
 	totals  [][]float32 // by total sum: the sums of the flat rows
+	ints    [][]uint32  // by total sum of int32: the sums of the items
 	main    *worker     // computes what does not depend on the row
 	workers []*worker   // by number; nil until it is needed
 	version int         // of what main has computed
@@ -130,9 +133,9 @@ func (j *job) divide(workers int) {
 		}
 		j.items = divideUp(j.cols, j.perItem)
 	case len(p.totals) > 0: // flat rows do not end where rows do: one worker takes all
-		j.perItem, j.items = j.rows, 1
+		j.perItem, j.items = j.rows, min(1, j.rows)
 	case len(p.colSums) > 0:
-		perLane := divideUp(j.rows, j.lanes) * j.cols
+		perLane := divideUp(j.rows, max(1, j.lanes)) * j.cols
 		j.perItem = 1 // a power of two, so that the lanes are a part of the tree
 		for j.perItem*perLane < elements && j.perItem < j.lanes/16 {
 			j.perItem *= 2
@@ -150,9 +153,9 @@ func divideUp(n, by int) int { return (n + by - 1) / by }
 // one for each lane if rows have to be computed in order.
 func (j *job) partials() int {
 	if len(j.p.totals) > 0 {
-		return j.lanes
+		return max(1, j.lanes)
 	}
-	return j.items
+	return max(1, j.items) // that of no rows is zeros
 }
 
 // prepare sizes all memory and computes what does not depend on the row.
@@ -160,12 +163,26 @@ func (j *job) prepare(workers int) {
 	p := j.p
 	j.columns = growAll(j.columns, p.columns, j.cols)
 	j.partial = growAll(j.partial, len(p.colSums), j.partials()*j.cols)
-	if len(p.totals) > 0 {
+	if len(p.totals) > 0 || j.rows == 0 {
 		for i := range j.partial {
 			clear(j.partial[i])
 		}
 	}
-	j.totals = growAll(j.totals, len(p.totals), divideUp(j.rows*j.cols, num.FlatRow))
+	j.totals = growAll(j.totals, len(p.totals), max(1, divideUp(j.rows*j.cols, num.FlatRow)))
+	if j.rows*j.cols == 0 {
+		for i := range j.totals {
+			j.totals[i][0] = 0
+		}
+	}
+	for len(j.ints) < len(p.ints) {
+		j.ints = append(j.ints, nil)
+	}
+	for i := range p.ints {
+		j.ints[i] = slices.Grow(j.ints[i][:0], j.items)[:j.items]
+	}
+	if p.layout.zeros != 0 {
+		j.zeros = alignedFloats(j.zeros, j.cols) // which nobody writes
+	}
 	for len(j.workers) < workers {
 		j.workers = append(j.workers, nil)
 	}
@@ -259,6 +276,7 @@ func (j *job) prepareWorker(w *worker) {
 		w.terms = growAll(w.terms, len(p.totals), j.cols)
 		w.totals = growAll(w.totals, len(p.totals), num.RowLanes(num.FlatRow))
 	}
+	j.pointTables(w)
 	for i := range p.layout.arrays {
 		switch a := &p.layout.arrays[i]; a.kind {
 		case keptArray:
@@ -270,6 +288,19 @@ func (j *job) prepareWorker(w *worker) {
 		case columnArray:
 			w.set(a.pointer, addressOf(j.columns[a.index]))
 		}
+	}
+}
+
+// pointTables tells code where tables are.
+func (j *job) pointTables(w *worker) {
+	for i, t := range j.p.layout.tables {
+		a := &j.operands[i]
+		w.set(t.pointer, uintptr(unsafe.Pointer(unsafe.SliceData(a.Data))))
+		w.set(t.stride, uintptr(a.Stride*a.DType.Size()))
+		w.set(t.rows, uintptr(a.Rows))
+	}
+	if at := j.p.layout.zeros; at != 0 {
+		w.set(at, addressOf(j.zeros))
 	}
 }
 
@@ -364,9 +395,22 @@ func (j *job) Next() (int, bool) {
 // Do implements cpu.Job.
 func (j *job) Do(worker, item int) {
 	w := j.worker(worker)
-	switch {
-	case j.phase == columnsPhase:
+	if j.phase == columnsPhase {
 		j.finishColumns(w, item*columnsPerItem)
+		return
+	}
+	for _, n := range j.p.ints {
+		w.fill(j.p.s.intTotals[n], 0)
+	}
+	j.rowsOfItem(w, item)
+	for i, n := range j.p.ints {
+		j.ints[i][item] = math.Float32bits(w.first(j.p.s.intTotals[n]))
+	}
+}
+
+// rowsOfItem computes the rows of an item.
+func (j *job) rowsOfItem(w *worker, item int) {
+	switch {
 	case j.isFolded:
 		j.flatRange(w, item)
 	case len(j.p.totals) > 0:
@@ -559,6 +603,13 @@ func (j *job) finishTotals() {
 			x = x[:sums]
 		}
 		w.fill(j.p.s.uniform[n], math.Float32bits(x[0]))
+	}
+	for i, n := range j.p.ints {
+		sum := uint32(0)
+		for _, x := range j.ints[i] {
+			sum += x
+		}
+		w.fill(j.p.s.uniform[n], sum)
 	}
 	j.point(w, 0, 0, 1)
 	j.call(w, j.p.entries.late, 1, j.cols)

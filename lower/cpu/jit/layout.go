@@ -28,28 +28,38 @@ const (
 	sumArray               // the accumulators of a column sum
 	addendArray            // what is added to the accumulators of a column sum
 	totalArray             // a row of terms of a total sum that is added up elsewhere
+	rowArray               // the row of a table that an index names; code points at it
 )
 
 // array is memory that code walks through: a row of it at a time.
 type array struct {
 	kind    arrayKind
-	index   int       // of the operand, kept value, column value, or sum
+	index   int       // of the operand, kept value, column value, sum, or lookup
 	format  num.DType // of its elements
 	pointer place     // word: the address of the row's first element
 	stride  place     // word: bytes from one row to the next; 0 if all rows are the same one
 }
 
+// table is the words by which code finds the rows of a table.
+type table struct {
+	pointer place // the address of its first element
+	stride  place // bytes from one row to the next
+	rows    place // the number of its rows
+}
+
 // layout gives everything in the worker's memory its place.
 type layout struct {
 	arrays    []array
-	sums      []place // by row sum: the word with the address of its lanes
+	tables    map[int]*table // by operand
+	zeros     place          // word: the address of a row of zeros; 0 if nobody reads it
+	sums      []place        // by row sum: the word with the address of its lanes
 	words     int
 	slots     int
 	constants map[uint32]place
 }
 
 func newLayout() *layout {
-	return &layout{words: fixedWords, constants: map[uint32]place{}}
+	return &layout{words: fixedWords, constants: map[uint32]place{}, tables: map[int]*table{}}
 }
 
 // maxWords is how many words there are: they come first, and slots follow.
@@ -77,6 +87,19 @@ func (l *layout) constant(bits uint32) place {
 		l.constants[bits] = p
 	}
 	return p
+}
+
+// table returns the words of a table.
+func (l *layout) table(operand int) *table {
+	t, ok := l.tables[operand]
+	if !ok {
+		t = &table{l.word(), l.word(), l.word()}
+		l.tables[operand] = t
+	}
+	if l.zeros == 0 {
+		l.zeros = l.word()
+	}
+	return t
 }
 
 // array returns the index of an array, which is added if it is new.

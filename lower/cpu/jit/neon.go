@@ -100,6 +100,14 @@ func (t *neon) emit(in *instruction, dst int, args [4]argument, at position) {
 		t.move(dst, args[0].register)
 	case opFMA:
 		t.fma(d, reg(0), reg(1), reg(2))
+	case opAddOnce:
+		b := reg(1)
+		if at.mode == single {
+			b = s
+			t.I(LDR, s.As(Q1), t.Constant([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, vectorBytes))
+			t.V(AND, B16, s, s, reg(1))
+		}
+		t.V(ADD, S4, d, reg(0), b)
 	case opShr, opShrU: // a shift to the left by less than nothing
 		op := SSHL
 		if in.op == opShrU {
@@ -137,18 +145,20 @@ func (t *neon) emit(in *instruction, dst int, args [4]argument, at position) {
 		t.storeArray(reg(0), in, at)
 	case opLoadOne:
 		t.I(LDR, X3, t.word(t.l.arrays[in.array].pointer))
-		t.loadOne(d, X3, in.format)
+		t.loadOne(d, X3, in.format, in.isInt)
 	case opStoreOne:
 		t.I(LDR, X3, t.word(t.l.arrays[in.array].pointer))
 		t.storeOne(reg(0), X3, in.format)
 	case opLoadAt:
 		t.loadAt(d, reg(0), in)
+	case opFindRow:
+		t.findRow(reg(0), in)
 	case opColumn:
 		t.column(d, at)
 	case opAddTo:
-		t.addTo(t.element(in.array, 4), reg(0), at)
+		t.addTo(t.element(in.array, 4), reg(0), at, in.isInt)
 	case opAddLane:
-		t.addTo(t.laneAddress(int(in.imm)), reg(0), at)
+		t.addTo(t.laneAddress(int(in.imm)), reg(0), at, false)
 	case opSwap:
 		t.swap(d, reg(0), int(in.imm))
 	case opTree:
@@ -398,7 +408,7 @@ func (t *neon) laneAddress(sum int) Reg {
 func (t *neon) loadArray(d Vec, in *instruction, at position) {
 	p := t.element(in.array, in.format.Size())
 	if at.mode == single {
-		t.loadOne(d, p, in.format)
+		t.loadOne(d, p, in.format, in.isInt)
 		return
 	}
 	m := At(p, int64(at.copy*t.lanes()*in.format.Size()))
@@ -407,26 +417,30 @@ func (t *neon) loadArray(d Vec, in *instruction, at position) {
 		return
 	}
 	t.I(LDR, d.As(D1), m)
-	t.widen(d, in.format)
+	t.widen(d, in.format, in.isInt)
 }
 
-// widen makes binary32 of the 16-bit numbers in the lower half of a register.
-func (t *neon) widen(d Vec, format num.DType) {
-	if format == num.F16 {
+// widen makes binary32 of the 16-bit numbers in the lower half of a register, or extends their
+// patterns by zeros.
+func (t *neon) widen(d Vec, format num.DType, isPattern bool) {
+	if format == num.F16 && !isPattern {
 		t.I(FCVTL, d.As(S4), d.As(H4))
-	} else {
-		t.I(SHLL, d.As(S4), d.As(H4), Imm(16))
+		return
+	}
+	t.I(SHLL, d.As(S4), d.As(H4), Imm(16))
+	if isPattern {
+		t.I(USHR, d.As(S4), d.As(S4), Imm(16))
 	}
 }
 
-// loadOne makes a vector of one element.
-func (t *neon) loadOne(d Vec, p Reg, format num.DType) {
+// loadOne makes a vector of one element, or of its pattern.
+func (t *neon) loadOne(d Vec, p Reg, format num.DType, isPattern bool) {
 	if format.Size() == 4 {
 		t.I(LD1R, d.List(S4, 1), At(p, 0))
 		return
 	}
 	t.I(LD1R, d.List(H4, 1), At(p, 0))
-	t.widen(d, format)
+	t.widen(d, format, isPattern)
 }
 
 // narrow returns a register with the 16-bit numbers that a vector is stored as.
@@ -473,11 +487,29 @@ func (t *neon) loadAt(d, index Vec, in *instruction) {
 	t.I(BCOND, HS, outside)
 	t.I(LDR, X4, t.word(t.l.arrays[in.array].pointer))
 	t.I(ADD, X3, X4, X3, Lsl(in.format.Size()/2))
-	t.loadOne(d, X3, in.format)
+	t.loadOne(d, X3, in.format, false)
 	t.I(B, done)
 	t.Bind(outside)
 	t.I(MOVI, d.As(S4), Imm(0))
 	t.Bind(done)
+}
+
+// findRow points an array at a row of a table, or at zeros if there is no such row.
+func (t *neon) findRow(index Vec, in *instruction) {
+	table, outside, done := t.l.tables[int(in.imm)], t.Label(), t.Label()
+	t.I(UMOV, X3.W(), index.Lane(S1, 0))
+	t.I(LDR, X4, t.word(table.rows))
+	t.I(CMP, X3, X4) // a negative index is a large one
+	t.I(BCOND, HS, outside)
+	t.I(LDR, X4, t.word(table.stride))
+	t.I(MUL, X3, X3, X4)
+	t.I(LDR, X4, t.word(table.pointer))
+	t.I(ADD, X4, X4, X3)
+	t.I(B, done)
+	t.Bind(outside)
+	t.I(LDR, X4, t.word(t.l.zeros))
+	t.Bind(done)
+	t.I(STR, X4, t.word(t.l.arrays[in.array].pointer))
 }
 
 // column makes the numbers of columns.
@@ -494,18 +526,25 @@ func (t *neon) column(d Vec, at position) {
 	t.V(ADD, S4, d, d, t.scratch(0))
 }
 
-// addTo adds a vector to memory, or its first lane.
-func (t *neon) addTo(p Reg, a Vec, at position) {
-	s := t.scratch(0)
+// addTo adds a vector to memory, or its first lane, as floats or as integers.
+func (t *neon) addTo(p Reg, a Vec, at position, isInt bool) {
+	s, plus := t.scratch(0), FADD
+	if isInt {
+		plus = ADD
+	}
 	if at.mode == single {
 		t.I(LDR, s.As(S1), At(p, 0))
-		t.V(FADD, S1, s, a, s)
+		if isInt { // the other lanes do not matter
+			t.V(plus, S4, s, a, s)
+		} else {
+			t.V(plus, S1, s, a, s)
+		}
 		t.I(STR, s.As(S1), At(p, 0))
 		return
 	}
 	m := At(p, int64(at.copy*vectorBytes))
 	t.I(LDR, s.As(Q1), m)
-	t.V(FADD, S4, s, a, s)
+	t.V(plus, S4, s, a, s)
 	t.I(STR, s.As(Q1), m)
 }
 

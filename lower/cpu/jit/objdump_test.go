@@ -74,6 +74,7 @@ func (d *disassembler) disassembled(t *testing.T, tool string, code []byte) map[
 
 var (
 	labelLine = regexp.MustCompile(`^(\.?L\d+):$`)
+	dataLine  = regexp.MustCompile(`^ *[0-9a-f]+ ( [0-9a-f]{2})+$`)
 	codeLine  = regexp.MustCompile(`^ *([0-9a-f]+)  ([0-9a-f]+) +([a-z].*)$`)
 	register  = regexp.MustCompile(`\b([xyz]mm\d+|k[0-7]|r(?:[a-ds][ixp]|bp|\d+[bwd]?)|e(?:[a-ds][ixp]|bp)|[bhsdqvwx]\d+(?:\.\d*[bhsdq])?)\b`)
 	target64  = regexp.MustCompile(`\b0x([0-9a-f]+)$`)
@@ -91,7 +92,7 @@ func listed(t *testing.T, listing string) (lines map[int64]instructionLine, labe
 			continue
 		}
 		m := codeLine.FindStringSubmatch(line)
-		if m == nil {
+		if m == nil || dataLine.MatchString(line) {
 			continue // a constant or a comment
 		}
 		offset, err := strconv.ParseInt(m[1], 16, 64)
@@ -150,7 +151,7 @@ func TestDisassembly(t *testing.T) {
 				tool.Missing(t, d.tools[0], "there is none for "+d.known)
 			}
 			instructions := 0
-			for i, definition := range rowwise() {
+			for i, definition := range parts(rowwise()) {
 				formats := definition.Formats()
 				for _, dtypes := range testlevel.Pick(formats[i%len(formats):][:1], formats) {
 					for _, class := range []Class{0, Long | Streamed} {

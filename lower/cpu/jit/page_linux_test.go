@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
 	"tokitai/lower"
@@ -62,7 +63,13 @@ func TestReadsNothingElse(t *testing.T) {
 			for k, dtypes := range choices {
 				w := newTwin(t, d, dtypes)
 				for cols := 1 + (at+k)%step; cols <= longest; cols += step {
-					c := randdef.NewCase(g, d, dtypes, map[string]int{"R": 1 + g.Below(mostRows), "C": cols})
+					sizes := map[string]int{"R": 1 + g.Below(mostRows), "C": cols}
+					for _, a := range d.Axes() {
+						if a.Role == def.Indexed {
+							sizes[a.Letter] = 1 + g.Below(mostRows)
+						}
+					}
+					c := randdef.NewCase(g, d, dtypes, sizes)
 					want := w.interpreted(t, c, g)
 					for _, set := range w.sets {
 						for _, atEnd := range []bool{true, false} {

@@ -88,7 +88,7 @@ func (costs) Compute(n *def.Node) int {
 	switch n.Op {
 	case def.OpDiv, def.OpSqrt:
 		return 8
-	case def.OpRandom:
+	case def.OpRandom, def.OpRandomRow:
 		return 100
 	case def.OpScale, def.OpSRound:
 		return 12
@@ -101,7 +101,7 @@ func (costs) Compute(n *def.Node) int {
 // Keep implements lower.Costs. A store and a load of values that stay in the cache cost
 // about as much as three instructions.
 func (c costs) Keep(n *def.Node, _ []*lower.Kept) int {
-	if !c.keepsRows || n.Type == def.Bool || len(n.Args) == 0 {
+	if !c.keepsRows || n.Type == def.Bool || len(n.Args) == 0 || n.Op == def.OpLookup {
 		return lower.Never
 	}
 	return 3
@@ -130,7 +130,8 @@ type program struct {
 	kept    int         // rows that a worker keeps
 	columns int         // arrays of values per column
 	colSums []*def.Node // by number
-	totals  []*def.Node // by number: the total sums
+	totals  []*def.Node // by number: the total sums of floats
+	ints    []*def.Node // the total sums of int32
 	jobs    sync.Pool
 }
 
@@ -145,6 +146,14 @@ type placedParam struct {
 // It returns an error if there is no code for the instruction set, or no memory to
 // execute it in.
 func Compile(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (cpu.Program, error) {
+	if stages := d.Stages(dtypes); stages != nil {
+		return cpu.CompileStages(d, stages, func(part *def.Definition, dtypes []num.DType) (cpu.Program, error) {
+			if part.IsFlat() {
+				return Compile(part, dtypes, 0, set)
+			}
+			return Compile(part, dtypes, class&Long, set) // what lies between stages is read again
+		})
+	}
 	p, err := load(d, dtypes, class, set)
 	if err != nil {
 		return nil, err
@@ -204,6 +213,11 @@ func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.S
 	}
 	if p.flat {
 		p.totals = byNumber(g.rowSums) // a flat definition has no row sums
+	}
+	for _, n := range d.Exec().Nodes {
+		if _, ok := g.intTotals[n]; ok {
+			p.ints = append(p.ints, n)
+		}
 	}
 	for i, at := range g.params {
 		p.params = append(p.params, placedParam{i, d.Params[i].IsInt, at})

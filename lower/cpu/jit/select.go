@@ -2,6 +2,7 @@ package jit
 
 import (
 	"math"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/lower"
@@ -20,7 +21,9 @@ type selector struct {
 	rowSums    map[*def.Node]int
 	colSums    map[*def.Node]int
 	totals     map[*def.Node]int
+	intTotals  map[*def.Node]place // of int32, as far as rows are computed
 	kept       map[*def.Node]int
+	lookups    map[[2]int]int    // by the operands of a table and of an index
 	columns    map[*def.Node]int // values per column that are computed once, or summed up
 
 	// Places that the job fills in before a call.
@@ -134,6 +137,37 @@ func (s *selector) operandArray(i int) int {
 	return s.layout.array(operandArray, i, s.plan.DTypes[i], o.Extent&def.PerRow != 0)
 }
 
+// rowArray returns the array of a lookup: a row of a table.
+func (s *selector) rowArray(n *def.Node, format num.DType) int {
+	key := [2]int{n.Args[0].Operand, n.Args[1].Operand}
+	at, ok := s.lookups[key]
+	if !ok {
+		at = len(s.lookups)
+		s.lookups[key] = at
+	}
+	return s.layout.array(rowArray, at, format, false)
+}
+
+// findRow makes the array of a lookup the row that the index names.
+func (s *selector) findRow(n *def.Node, array int) {
+	operand := n.Args[0].Operand
+	s.layout.table(operand)
+	s.addWith(instruction{op: opFindRow, array: array, imm: int32(operand), note: n.Args[0].Name}, s.value(n.Args[1]))
+}
+
+// findRows finds the rows of the tables that the passes over a row read.
+func (s *selector) findRows() {
+	var found []int
+	for i := range s.plan.Passes {
+		for _, t := range s.plan.Passes[i].Elements.With(lower.LoadRow) {
+			if array := s.rowArray(t.Node, t.Format); !slices.Contains(found, array) {
+				s.findRow(t.Node, array)
+				found = append(found, array)
+			}
+		}
+	}
+}
+
 // isUniformLeaf reports whether a node is known before any code runs.
 func isUniformLeaf(n *def.Node) bool {
 	switch n.Op {
@@ -155,7 +189,7 @@ func (s *selector) step(b *lower.Block, t *lower.Step) {
 	isVector := b.Extent&def.PerColumn != 0
 	switch t.Action {
 	case lower.Load:
-		in := instruction{op: opLoad, array: s.operandArray(t.Operand), format: t.Format, note: n.Name}
+		in := instruction{op: opLoad, array: s.operandArray(t.Operand), format: t.Format, isInt: n.Op == def.OpStored, note: n.Name}
 		if !isVector {
 			in.op = opLoadOne
 		}
@@ -163,6 +197,14 @@ func (s *selector) step(b *lower.Block, t *lower.Step) {
 	case lower.LoadAt:
 		in := instruction{op: opLoadAt, array: s.operandArray(t.Operand), format: t.Format, note: n.Name}
 		s.define(t, b, s.addWith(in, s.value(n.Args[1])))
+	case lower.LoadRow:
+		array := s.rowArray(n, t.Format)
+		in := instruction{op: opLoad, array: array, format: t.Format, note: n.Name}
+		if !isVector {
+			s.findRow(n, array)
+			in.op = opLoadOne
+		}
+		s.define(t, b, s.addWith(in))
 	case lower.Take:
 		s.values[n] = s.loadFrom(s.layout.array(keptArray, s.kept[n], num.F32, false), num.F32, n.Name)
 	case lower.Compute:
@@ -260,7 +302,8 @@ func (s *selector) comparison(n *def.Node) comparison {
 var opcodes = map[def.Op]opcode{
 	def.OpAdd: opAdd, def.OpSub: opSub, def.OpMul: opMul, def.OpDiv: opDiv, def.OpSqrt: opSqrt, def.OpFMA: opFMA,
 	def.OpMin: opMin, def.OpMax: opMax, def.OpRint: opRint, def.OpIToF: opIntToFloat, def.OpFToI: opFloatToInt,
-	def.OpIAdd: opIntAdd, def.OpISub: opIntSub, def.OpIAnd: opAnd, def.OpIOr: opOr,
+	def.OpIAdd: opIntAdd, def.OpISub: opIntSub, def.OpIMul: opIntMul, def.OpUMulHigh: opMulHigh,
+	def.OpIAnd: opAnd, def.OpIOr: opOr, def.OpIXor: opXor,
 }
 
 const signBit = 1 << 31
@@ -289,6 +332,8 @@ func (s *selector) arithmetic(n *def.Node, format num.DType) value {
 		return s.shifted(n, opShl, opShlBy)
 	case def.OpShr:
 		return s.shifted(n, opShr, opShrBy)
+	case def.OpShrU:
+		return s.shifted(n, opShrU, opShrUBy)
 	case def.OpScale:
 		return s.scale(arg(0), arg(1))
 	case def.OpRound:
@@ -308,7 +353,18 @@ func (s *selector) arithmetic(n *def.Node, format num.DType) value {
 	case def.OpColFloat:
 		return s.add(opIntToFloat, s.add(opColumn))
 	case def.OpRandom:
-		return s.random(arg(0), arg(1), arg(2), arg(3))
+		var first []value
+		for i := 4; i < len(n.Args); i++ {
+			first = append(first, arg(i))
+		}
+		return s.random(arg(0), arg(1), arg(2), arg(3), first...)
+	case def.OpRandomRow:
+		return s.randomRow(arg(0), arg(1), arg(2), arg(3), arg(4))
+	case def.OpElement:
+		return s.add(opIntAdd, s.add(opIntAdd, s.at(&s.elementLow), arg(0)), s.add(opColumn))
+	case def.OpElementHigh:
+		_, high := s.element(arg(0), arg(1))
+		return high
 	}
 	panic("jit: no code for " + n.Op.String())
 }
@@ -370,6 +426,10 @@ func (s *selector) shifted(n *def.Node, op, by opcode) value {
 // accumulate selects a step of a reduction or sum.
 func (s *selector) accumulate(n *def.Node) {
 	x := s.value(n.Args[0])
+	if n.Type == def.Int && (n.Op == def.OpRowSum || n.Op == def.OpTotalSum) {
+		s.setCarried(n, 0, s.add(opAddOnce, s.carry(n, 0), x))
+		return
+	}
 	switch n.Op {
 	case def.OpRowSum:
 		s.addWith(instruction{op: opAddLane, imm: int32(s.rowSum(n)), note: n.Name}, x)
@@ -382,7 +442,7 @@ func (s *selector) accumulate(n *def.Node) {
 		s.addWith(instruction{op: opStore, array: s.layout.array(totalArray, at, num.F32, false), format: num.F32, note: n.Name}, x)
 	case def.OpColSum:
 		at := indexIn(s.colSums, n)
-		s.addWith(instruction{op: opAddTo, array: s.layout.array(sumArray, at, num.F32, false), note: n.Name}, x)
+		s.addWith(instruction{op: opAddTo, isInt: n.Type == def.Int, array: s.layout.array(sumArray, at, num.F32, false), note: n.Name}, x)
 	case def.OpRowMax:
 		m := s.carry(n, bitsOf(float32(math.Inf(-1))))
 		s.setCarried(n, 0, s.add(opMax, m, x))
@@ -451,6 +511,9 @@ func (s *selector) finish(b *lower.Block, t *lower.Step) {
 	n := t.Node
 	switch n.Op {
 	case def.OpRowSum:
+		if n.Type == def.Int {
+			break
+		}
 		s.define(t, b, s.addWith(instruction{op: opTree, imm: int32(s.rowSum(n)), note: n.Name}))
 		return
 	case def.OpColSum:
@@ -460,6 +523,11 @@ func (s *selector) finish(b *lower.Block, t *lower.Step) {
 		s.values[n] = s.block.uniform(s.placeOf(n))
 		return
 	}
+	s.define(t, b, s.joined(n))
+}
+
+// joined selects the code that joins the states in which a loop leaves a reduction.
+func (s *selector) joined(n *def.Node) value {
 	var states [2][]value // of each carried value, by copy of the loop
 	for i, c := range s.carried[n] {
 		for _, p := range c.left {
@@ -479,6 +547,8 @@ func (s *selector) finish(b *lower.Block, t *lower.Step) {
 			x = s.add(opMin, x, y)
 		case def.OpAt:
 			x = s.add(opOr, x, y)
+		case def.OpRowSum, def.OpTotalSum: // of int32
+			x = s.add(opIntAdd, x, y)
 		default:
 			x, at = s.joinArg(n.Op, x, at, y, yAt)
 		}
@@ -500,7 +570,20 @@ func (s *selector) finish(b *lower.Block, t *lower.Step) {
 	if at != none {
 		x = at
 	}
-	s.define(t, b, x)
+	return x
+}
+
+// addTotals selects the code that adds a row's sums to the total sums of int32, which have no order.
+func (s *selector) addTotals() {
+	for _, n := range s.plan.Definition.Exec().Nodes {
+		if n.Type != def.Int || n.Op != def.OpTotalSum {
+			continue
+		}
+		at := s.intTotals[n]
+		sum := s.add(opIntAdd, s.at(&at), s.joined(n))
+		s.addWith(instruction{op: opMove, keep: at, note: n.Name}, sum)
+		s.intTotals[n] = at
+	}
 }
 
 // joinArg returns the better of two extremes with its column: of equals, which NaNs are

@@ -174,6 +174,14 @@ func (t *x86) emit(in *instruction, dst int, args [4]argument, at position) {
 		} else {
 			t.vec(VROUNDPS, d, reg(0), Imm(8))
 		}
+	case opAddOnce:
+		b := reg(1)
+		if at.mode == single {
+			b = t.scratch(0)
+			t.vec(VPXORD, b, b, b)
+			t.vec(VBLENDPS, b, b, reg(1), Imm(1))
+		}
+		t.vec(VPADDD, d, reg(0), b)
 	case opAndNot:
 		t.vec(VPANDND, d, reg(1), reg(0))
 	case opShlBy:
@@ -204,18 +212,20 @@ func (t *x86) emit(in *instruction, dst int, args [4]argument, at position) {
 		t.storeArray(reg(0), in, at)
 	case opLoadOne:
 		t.G(MOV, 64, RSI, t.at(t.l.arrays[in.array].pointer))
-		t.loadOne(d, At(RSI, 0), in.format)
+		t.loadOne(d, At(RSI, 0), in.format, in.isInt)
 	case opStoreOne:
 		t.G(MOV, 64, RSI, t.at(t.l.arrays[in.array].pointer))
 		t.storeOne(reg(0), At(RSI, 0), in.format)
 	case opLoadAt:
 		t.loadAt(d, reg(0), in)
+	case opFindRow:
+		t.findRow(reg(0), in)
 	case opColumn:
 		t.column(d, at)
 	case opAddTo:
-		t.addTo(t.element(in.array, 4, at), reg(0), at.mode)
+		t.addTo(t.element(in.array, 4, at), reg(0), at.mode, in.isInt)
 	case opAddLane:
-		t.addTo(At(t.sumPointer(int(in.imm)), int32(at.copy*t.width.Bytes())).Plus(RDX, 4), reg(0), at.mode)
+		t.addTo(At(t.sumPointer(int(in.imm)), int32(at.copy*t.width.Bytes())).Plus(RDX, 4), reg(0), at.mode, false)
 	case opSwap:
 		t.swap(d, reg(0), int(in.imm))
 	case opTree:

@@ -29,7 +29,11 @@ func (t *x86) loadArray(d Vec, in *instruction, at position) {
 	m := t.element(in.array, in.format.Size(), at)
 	switch {
 	case at.mode == single:
-		t.loadOne(d, m, in.format)
+		t.loadOne(d, m, in.format, in.isInt)
+	case in.isInt && in.format.Size() == 2 && at.mode == masked:
+		t.vec(VPMOVZXWD, d, m, Zero(tailMask))
+	case in.isInt && in.format.Size() == 2:
+		t.vec(VPMOVZXWD, d, m)
 	case in.format == num.F16 && at.mode == masked:
 		t.V(VMOVDQU16, Y, d, m, Zero(tailMask))
 		t.vec(VCVTPH2PS, d, d)
@@ -48,13 +52,16 @@ func (t *x86) loadArray(d Vec, in *instruction, at position) {
 	}
 }
 
-// loadOne makes a vector of one element.
-func (t *x86) loadOne(d Vec, m Mem, format num.DType) {
-	switch format {
-	case num.F16:
+// loadOne makes a vector of one element, or of its pattern.
+func (t *x86) loadOne(d Vec, m Mem, format num.DType, isPattern bool) {
+	switch {
+	case isPattern && format.Size() == 2:
+		t.vec(VPBROADCASTW, d, m)
+		t.vec(VPSRLD, d, d, Imm(16))
+	case format == num.F16:
 		t.V(VPBROADCASTW, t.width-1, d, m)
 		t.vec(VCVTPH2PS, d, d)
-	case num.BF16:
+	case format == num.BF16:
 		t.vec(VPBROADCASTW, d, m)
 		t.vec(VPSLLD, d, d, Imm(16))
 	default:
@@ -148,11 +155,26 @@ func (t *x86) loadAt(d, index Vec, in *instruction) {
 	t.G(CMP, 64, RAX, t.at(wordCols)) // a negative index is a large one
 	t.J(AboveEqual, outside)
 	t.G(MOV, 64, RSI, t.at(t.l.arrays[in.array].pointer))
-	t.loadOne(d, At(RSI, 0).Plus(RAX, uint8(in.format.Size())), in.format)
+	t.loadOne(d, At(RSI, 0).Plus(RAX, uint8(in.format.Size())), in.format, false)
 	t.Jmp(done)
 	t.Bind(outside)
 	t.vec(VPXORD, d, d, d)
 	t.Bind(done)
+}
+
+// findRow points an array at a row of a table, or at zeros if there is no such row.
+func (t *x86) findRow(index Vec, in *instruction) {
+	table, outside, done := t.l.tables[int(in.imm)], t.Label(), t.Label()
+	t.V(VMOVD, X, RAX, index)
+	t.G(CMP, 64, RAX, t.at(table.rows)) // a negative index is a large one
+	t.J(AboveEqual, outside)
+	t.G(IMUL, 64, RAX, t.at(table.stride))
+	t.G(ADD, 64, RAX, t.at(table.pointer))
+	t.Jmp(done)
+	t.Bind(outside)
+	t.G(MOV, 64, RAX, t.at(t.l.zeros))
+	t.Bind(done)
+	t.G(MOV, 64, t.at(t.l.arrays[in.array].pointer), RAX)
 }
 
 // column makes the numbers of columns. The copies of an unrolled loop follow each other:
@@ -180,16 +202,23 @@ func (t *x86) column(d Vec, at position) {
 	t.vec(VPADDD, d, first, t.Constant(numbers, 64))
 }
 
-// addTo adds a vector to memory.
-func (t *x86) addTo(m Mem, a Vec, how mode) {
-	s := t.scratch(0)
-	switch how {
-	case whole:
-		t.vec(VADDPS, s, a, m)
+// addTo adds a vector to memory, as floats or as integers.
+func (t *x86) addTo(m Mem, a Vec, how mode, isInt bool) {
+	s, plus := t.scratch(0), VADDPS
+	if isInt {
+		plus = VPADDD
+	}
+	switch {
+	case how == whole:
+		t.vec(plus, s, a, m)
 		t.vec(VMOVUPS, m, s)
-	case masked:
-		t.vec(VADDPS, s, a, m, Zero(tailMask))
+	case how == masked:
+		t.vec(plus, s, a, m, Zero(tailMask))
 		t.vec(VMOVUPS, m, s, Merge(tailMask))
+	case isInt:
+		t.V(VMOVSS, X, s, m)
+		t.V(VPADDD, X, s, a, s)
+		t.V(VMOVSS, X, m, s)
 	default:
 		t.V(VADDSS, X, s, a, m)
 		t.V(VMOVSS, X, m, s)

@@ -43,7 +43,7 @@ func generate(set machine.Set, dtype num.DType) (*code, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &code{target: t, dtype: dtype, transpose: map[num.DType]int{}, narrow: map[num.DType]int{}}
+	c := &code{target: t, dtype: dtype}
 	for rows := 1; rows <= t.rows; rows++ {
 		for vectors := 1; vectors <= t.widest(rows); vectors *= 2 {
 			if vectors <= t.vectors || dtype == num.F32 {
@@ -58,9 +58,6 @@ func generate(set machine.Set, dtype num.DType) (*code, error) {
 	}
 	for rows := 1; rows <= t.lineRows; rows++ {
 		c.multiplyLines[rows] = g.(lineGenerator).multiplyLines(rows, dtype)
-	}
-	for i := range c.widen {
-		c.widen[i] = map[num.DType]int{}
 	}
 	for _, d := range slices.Compact([]num.DType{num.F32, dtype}) {
 		for i := range c.widen {

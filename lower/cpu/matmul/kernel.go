@@ -60,13 +60,16 @@ type code struct {
 	listing func() string // of the full register block
 
 	// Offsets of the functions. Those that are not there are not called.
-	multiply       [2]kernelTable       // by adjacency of the left operand, right operand binary32
-	multiplyStored kernelTable          // rows adjacent, right operand of 16 bits as stored
-	multiplyLines  [maxRows + 1]int     // by rows: right operand as stored, in lines
-	widen          [2]map[num.DType]int // rows of one vector and of two to binary32
-	transpose      map[num.DType]int    // lines to vectors across them, in binary32
-	narrow         map[num.DType]int    // rows of binary32 to the stored format
+	multiply       [2]kernelTable   // by adjacency of the left operand, right operand binary32
+	multiplyStored kernelTable      // rows adjacent, right operand of 16 bits as stored
+	multiplyLines  [maxRows + 1]int // by rows: right operand as stored, in lines
+	widen          [2]byFormat      // rows of one vector and of two to binary32
+	transpose      byFormat         // lines to vectors across them, in binary32
+	narrow         byFormat         // rows of binary32 to the stored format
 }
+
+// byFormat has the offset of a function for each storage format of real values.
+type byFormat [num.E5M2 + 1]int
 
 // adjacency says which elements of a left operand lie side by side.
 type adjacency uint8

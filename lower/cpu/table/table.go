@@ -1,4 +1,4 @@
-// Package table lowers gathers and scatter-adds to machine code: copies of rows by
+// Package table lowers gathers, gather-sums and scatter-adds to machine code: copies of rows by
 // index and sums of rows by index, for AVX2 and AVX-512.
 //
 // It computes the same bits as lower/cpu's programs in plain Go. Sums of bf16 and f32
@@ -23,7 +23,7 @@ import (
 // Supports reports whether there is code for an instruction set.
 func Supports(set machine.Set) bool { return set == machine.AVX512 || set == machine.AVX2 }
 
-// Compile lowers a gather or a scatter-add for operands stored in the given formats to
+// Compile lowers a gather, a gather-sum or a scatter-add for operands stored in the given formats to
 // code of an instruction set.
 func Compile(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
 	g, err := newGenerator(set)
@@ -38,8 +38,10 @@ func Compile(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.P
 		return compileGather(d, g)
 	case *def.Scatter:
 		return compileScatter(d, dtypes[1], dtypes[2], g)
+	case *def.LookupSum:
+		return compileGatherSum(d, dtypes[1], g)
 	}
-	return nil, fmt.Errorf("%s: got kind %s, want a gather or a scatter-add", d.Name, d.Form)
+	return nil, fmt.Errorf("%s: got kind %s, want a gather, a gather-sum or a scatter-add", d.Name, d.Form)
 }
 
 // program is what the programs of this package have in common: their code.

@@ -228,6 +228,11 @@ func TestStream(t *testing.T) {
 			for _, shift := range []int{0, 1, 32} {
 				compareStream(t, set, c, stride, shift, 2, g)
 			}
+			d := randdef.GatherSum(g)
+			c = randdef.NewCase(g, d, randdef.DTypes(g, d), map[string]int{"Q": 7, "V": 5, "D": cols, "S": 1 + cols%5})
+			for _, shift := range []int{0, 1, 32} {
+				compareStream(t, set, c, stride, shift, 2, g)
+			}
 		}
 	}
 }
@@ -241,23 +246,24 @@ func compareStream(t *testing.T, set machine.Set, c *randdef.Case, stride, shift
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := dtypes[2].Size()
+	last := len(dtypes) - 1
+	size := dtypes[last].Size()
 	run := func(p lowercpu.Program) num.Array {
 		call := cputest.CallOf(c)
-		data := aligned((c.Operands[2].Rows*stride+shift)*size + 64)
+		data := aligned((c.Operands[last].Rows*stride+shift)*size + 64)
 		for i := range data {
 			data[i] = 0xa5
 		}
-		out := c.Operands[2]
+		out := c.Operands[last]
 		out.Stride, out.Data = stride, data[shift*size:]
-		call.Operands[2].Array = out
+		call.Operands[last].Array = out
 		cputest.Execute(p, call, workers, g)
 		return out
 	}
 	want, got := run(plain), run(compile(t, c.Definition, dtypes, set))
 	for r := range want.Rows {
 		for k := range want.Stride {
-			if g, w := num.Canonical(dtypes[2], got.Bits(r, k)), num.Canonical(dtypes[2], want.Bits(r, k)); g != w {
+			if g, w := num.Canonical(dtypes[last], got.Bits(r, k)), num.Canonical(dtypes[last], want.Bits(r, k)); g != w {
 				t.Fatalf("%s: %s %v, stride %d, shift %d: [%d,%d] is %#x, want %#x", set, c.Definition.Name, dtypes, stride, shift, r, k, g, w)
 			}
 		}

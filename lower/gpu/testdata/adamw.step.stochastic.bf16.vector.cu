@@ -148,8 +148,8 @@ KERNEL(adamw_step_stochastic_flat, 256)(const adamw_step_stochastic_params p) {
 KERNEL(adamw_step_stochastic_elements, 256)(const adamw_step_stochastic_params p) {
     const i64 groups = ((i64)p.cols + 7) / 8;
     for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.rows * groups; q += gridDim.x * 256LL) {
-        const i64 row = q / groups;
-        const u32 c = (u32)(q % groups) * 8;
+        const i64 row = quotient(q, groups);
+        const u32 c = (u32)(q - row * groups) * 8;
         const int n = inside(c, p.cols);
         const Group32 m_group = fetch32_vector(p.m + row * p.m_stride + c, n);
         const Group16 grad_group = fetch16_vector(p.grad + row * p.grad_stride + c, n);

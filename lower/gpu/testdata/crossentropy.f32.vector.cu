@@ -25,22 +25,27 @@ struct crossentropy_params {
 };
 
 // the checking pass of cuda.gather, cuda.scatter and cuda.rowwise
-// found = min over i of (i << 32 | index[i]) where index[i] is out of range        one launch per index operand
+// found = min over i of (i << 32 | index[i]) where index[i] is out of range        of each index operand
 //
 // Operands  index (count / cols, cols) i32, rows strided; found, a word per index operand, all ones before the launch
 // Numerics  none: the smallest word has the first out-of-range position, whatever the order of threads
-// Schedule  256 threads per block, a grid-stride loop over positions; a thread stops at its first find
+// Schedule  256 threads per block, a grid-stride loop over positions, and a row of the grid for each operand; a thread stops at its first find
 // Requires  count at most 2^32
 
-struct crossentropy_check_params {
+struct crossentropy_check_operand {
     const i32* index;
     u64* found;
     i64 stride, cols, count, bound;
     i32 except, has_except; // one value that is in range besides 0 to bound-1
 };
 
-KERNEL(crossentropy_check, 256)(const crossentropy_check_params p) {
+struct crossentropy_check_params {
+    crossentropy_check_operand operands[1];
+};
+
+KERNEL(crossentropy_check, 256)(const crossentropy_check_params all) {
     START_NEXT(); // it waits for this pass where it reads found
+    const crossentropy_check_operand& p = all.operands[blockIdx.y];
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.count; i += (i64)gridDim.x * 256) {
         i32 v = p.index[p.cols == 1 ? i * p.stride : i / p.cols * p.stride + i % p.cols];
         if ((v >= 0 && v < p.bound) || (p.has_except && v == p.except)) continue;
@@ -432,6 +437,8 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
     }
 }
 
+KERNEL_BLOCKS(crossentropy_rows8_registers1_whole, 128, 8)(const crossentropy_params p) { crossentropy_registers<8, 16, 1, true>(p); }
+KERNEL(crossentropy_rows8_registers1, 128)(const crossentropy_params p) { crossentropy_registers<8, 16, 1, false>(p); }
 KERNEL_BLOCKS(crossentropy_rows16_registers1_whole, 128, 8)(const crossentropy_params p) { crossentropy_registers<16, 8, 1, true>(p); }
 KERNEL(crossentropy_rows16_registers1, 128)(const crossentropy_params p) { crossentropy_registers<16, 8, 1, false>(p); }
 KERNEL_BLOCKS(crossentropy_rows32_registers1_whole, 64, 16)(const crossentropy_params p) { crossentropy_registers<32, 2, 1, true>(p); }

@@ -36,11 +36,14 @@ struct layernorm_backward_params {
 // elements per thread, and the next row is prefetched during the last pass. STEPS rows of a
 // block are consecutive terms of a lane of column sums: the terms go through shared memory,
 // where the thread that owns a column of the lane adds them in order.
-template <int T, int ROWS, int G, int STEPS>
+template <int T, int ROWS, int G, int STEPS, bool WHOLE>
 DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
     int turn = 0;
+    START_NEXT(); // which adds up the lanes
     SHARED_DYN(Quad, terms);
+    const bool SENT = WHOLE && T >= 32; // inputs go through shared memory
+    uint4_aligned* const sent = reinterpret_cast<uint4_aligned*>(terms + (ROWS > 1 ? 2 * G * 2 * ROWS * T : 0)) + threadIdx.x;
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     const f16* const gamma_at = p.gamma + t * 8;
     const u32 owned = G >= STEPS ? G / STEPS : 1; // groups of columns of a lane
@@ -58,16 +61,25 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
         const u32 columns = row < p.rows ? p.cols : 0;
         const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
         const f16* const x_at = p.x + row * p.x_stride + t * 8;
-        UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = g * (T * 8) + t * 8;
-            dy_kept[g] = fetch16_whole(dy_at + g * (T * 8), c < columns);
-            x_kept[g] = fetch16_whole(x_at + g * (T * 8), c < columns);
+        if constexpr (SENT) {
+            UNROLL for (u32 g = 0; g < G; g++) {
+                const u32 c = g * (T * 8) + t * 8;
+                send16(sent + (g * 2 + 0) * (ROWS * T), ROWS * T, dy_at + g * (T * 8), (WHOLE ? 0 : c) < columns);
+                send16(sent + (g * 2 + 1) * (ROWS * T), ROWS * T, x_at + g * (T * 8), (WHOLE ? 0 : c) < columns);
+            }
+            staging_commit();
+        } else {
+            UNROLL for (u32 g = 0; g < G; g++) {
+                const u32 c = g * (T * 8) + t * 8;
+                dy_kept[g] = fetch16_whole(dy_at + g * (T * 8), (WHOLE ? 0 : c) < columns);
+                x_kept[g] = fetch16_whole(x_at + g * (T * 8), (WHOLE ? 0 : c) < columns);
+            }
         }
         if (row < p.rows) mean_8_next = load_f32(p.mean + row * p.mean_stride);
         if (row < p.rows) rstd_10_next = load_f32(p.rstd + row * p.rstd_stride);
     }
     for (i64 first = (i64)blockIdx.x * (ROWS / STEPS); first < p.rows; first += STEPS * p.lane_step) {
-        const bool here = first + of_slot < p.rows;
+        const bool here = WHOLE || first + of_slot < p.rows;
         const i64 row = here ? first + of_slot : first;
         const u32 columns = here ? p.cols : 0;
         const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
@@ -75,6 +87,26 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
         f16* const dx_at = p.dx + row * p.dx_stride + t * 8;
         const float mean_8 = mean_8_next;
         const float rstd_10 = rstd_10_next;
+        if constexpr (SENT) {
+            staging_wait<0>();
+            UNROLL for (u32 g = 0; g < G; g++) {
+                dy_kept[g] = staged16(sent + (g * 2 + 0) * (ROWS * T), ROWS * T);
+                x_kept[g] = staged16(sent + (g * 2 + 1) * (ROWS * T), ROWS * T);
+            }
+            const i64 row = first + STEPS * p.lane_step + of_slot;
+            const u32 columns = row < p.rows ? p.cols : 0;
+            const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+            const f16* const x_at = p.x + row * p.x_stride + t * 8;
+            UNROLL for (u32 g = 0; g < G; g++) {
+                const u32 c = g * (T * 8) + t * 8;
+                send16(sent + (g * 2 + 0) * (ROWS * T), ROWS * T, dy_at + g * (T * 8), (WHOLE ? 0 : c) < columns);
+                send16(sent + (g * 2 + 1) * (ROWS * T), ROWS * T, x_at + g * (T * 8), (WHOLE ? 0 : c) < columns);
+            }
+            staging_commit();
+            if (row < p.rows) mean_8_next = load_f32(p.mean + row * p.mean_stride);
+            if (row < p.rows) rstd_10_next = load_f32(p.rstd + row * p.rstd_stride);
+            WARP_BARRIER(); // compilers would send the next row after the first pass
+        }
 
         // pass 1: rowsum(t), rowsum(t12)
         float t3_lane[8];
@@ -83,7 +115,7 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
         fill(t13_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = g * (T * 8) + t * 8;
-            if (c < columns) {
+            if (WHOLE || c < columns) {
                 const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float dy_0 = get_f16(dy_kept[g], j);
@@ -93,13 +125,13 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
                     const float t9 = x_7 - mean_8;
                     const float xhat_11 = t9 * rstd_10;
                     const float t12 = t_2 * xhat_11;
-                    t3_lane[j] = t3_lane[j] + t_2;
-                    t13_lane[j] = t13_lane[j] + t12;
+                    t3_lane[j] = WHOLE && g == 0 ? t_2 : t3_lane[j] + t_2;
+                    t13_lane[j] = WHOLE && g == 0 ? t12 : t13_lane[j] + t12;
                 }
             }
         }
-        float t3 = threads_sum<T < 32 ? T : 32>(tree(t3_lane));
-        float t13 = threads_sum<T < 32 ? T : 32>(tree(t13_lane));
+        float t3 = threads_sum<T < 32 ? T : 32>(tree_from_terms(t3_lane));
+        float t13 = threads_sum<T < 32 ? T : 32>(tree_from_terms(t13_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
@@ -110,13 +142,13 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
             t13 = threads_sum<parts>(part[1 * parts + t % parts]);
             turn ^= 1;
         }
-        const float a_5 = pinned(divide(t3, p.column_count));
-        const float c_14 = pinned(divide(t13, p.column_count));
+        const float a_5 = pinned(WHOLE ? t3 * (1.0f / (T * 8 * G)) : divide(t3, p.column_count));
+        const float c_14 = pinned(WHOLE ? t13 * (1.0f / (T * 8 * G)) : divide(t13, p.column_count));
 
         // pass 2: colsum(t18), colsum(dy), store dx
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = g * (T * 8) + t * 8;
-            if (c < columns) {
+            if (WHOLE || c < columns) {
                 if (G > 1) renew(dy_kept[g]);
                 if (G > 1) renew(x_kept[g]);
                 const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
@@ -140,41 +172,48 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
                     dx_out[j] = t17;
                 }
                 put16_vector(dx_at + g * (T * 8), 8, group_f16(dx_out));
-                put_terms(terms + ((slot * 2 + 0) * G + g) * 2 * T + t, T, t19_terms);
-                put_terms(terms + ((slot * 2 + 1) * G + g) * 2 * T + t, T, t20_terms);
+                if constexpr (ROWS == 1) add_own(t19_lane[g], t19_terms);
+                else put_terms(terms + ((slot * 2 + 0) * G + g) * 2 * T + t, T, t19_terms);
+                if constexpr (ROWS == 1) add_own(t20_lane[g], t20_terms);
+                else put_terms(terms + ((slot * 2 + 1) * G + g) * 2 * T + t, T, t20_terms);
             }
             {
                 const i64 row = first + STEPS * p.lane_step + of_slot;
                 const u32 columns = row < p.rows ? p.cols : 0;
-                const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
-                const f16* const x_at = p.x + row * p.x_stride + t * 8;
-                dy_kept[g] = fetch16_whole(dy_at + g * (T * 8), c < columns);
-                x_kept[g] = fetch16_whole(x_at + g * (T * 8), c < columns);
-                if (g == 0) {
-                    if (row < p.rows) mean_8_next = load_f32(p.mean + row * p.mean_stride);
-                    if (row < p.rows) rstd_10_next = load_f32(p.rstd + row * p.rstd_stride);
-                }
-            }
-        }
-        BARRIER(); // all terms are written
-        UNROLL for (u32 o = 0; o < owned; o++) {
-            const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T % G, of = unit % T;
-            const u32 c = (g * T + of) * 8;
-            if (lane < ROWS / STEPS && c < p.cols) {
-                UNROLL for (u32 step = 0; step < STEPS; step++) {
-                    if (first + lane + step * p.lane_step < p.rows) {
-                        add_terms(t19_lane[o], terms + (((lane * STEPS + step) * 2 + 0) * G + g) * 2 * T + of, T);
-                        add_terms(t20_lane[o], terms + (((lane * STEPS + step) * 2 + 1) * G + g) * 2 * T + of, T);
+                if constexpr (SENT) {
+                } else {
+                    const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+                    const f16* const x_at = p.x + row * p.x_stride + t * 8;
+                    dy_kept[g] = fetch16_whole(dy_at + g * (T * 8), (WHOLE ? 0 : c) < columns);
+                    x_kept[g] = fetch16_whole(x_at + g * (T * 8), (WHOLE ? 0 : c) < columns);
+                    if (g == 0) {
+                        if (row < p.rows) mean_8_next = load_f32(p.mean + row * p.mean_stride);
+                        if (row < p.rows) rstd_10_next = load_f32(p.rstd + row * p.rstd_stride);
                     }
                 }
             }
         }
-        BARRIER(); // all terms are added, they may be overwritten
+        if constexpr (ROWS > 1) {
+            BARRIER(); // all terms are written
+            UNROLL for (u32 o = 0; o < owned; o++) {
+                const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T % G, of = unit % T;
+                const u32 c = (g * T + of) * 8;
+                if (lane < ROWS / STEPS && (WHOLE || c < p.cols)) {
+                    UNROLL for (u32 step = 0; step < STEPS; step++) {
+                        if (WHOLE || first + lane + step * p.lane_step < p.rows) {
+                            add_terms(t19_lane[o], terms + (((lane * STEPS + step) * 2 + 0) * G + g) * 2 * T + of, T);
+                            add_terms(t20_lane[o], terms + (((lane * STEPS + step) * 2 + 1) * G + g) * 2 * T + of, T);
+                        }
+                    }
+                }
+            }
+            BARRIER(); // all terms are added, they may be overwritten
+        }
     }
     UNROLL for (u32 o = 0; o < owned; o++) {
         const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T % G, of = unit % T;
         const u32 c = (g * T + of) * 8;
-        if (lane < ROWS / STEPS && c < p.cols) {
+        if (lane < ROWS / STEPS && (WHOLE || c < p.cols)) {
             const i64 at = (i64)blockIdx.x * (ROWS / STEPS) + lane;
             if (at < p.lanes) {
                 put32_vector(p.column_lanes + (0 * p.lanes + at) * p.padded + c, 8, group_f32(t19_lane[o]));
@@ -184,10 +223,14 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
     }
 }
 
-KERNEL_BLOCKS(layernorm_backward_rows16_fused1, 128, 4)(const layernorm_backward_params p) { layernorm_backward_fused<16, 8, 1, 4>(p); }
-KERNEL_BLOCKS(layernorm_backward_rows32_fused1, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 1, 4>(p); }
-KERNEL_BLOCKS(layernorm_backward_rows32_fused4, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 4, 4>(p); }
-KERNEL_BLOCKS(layernorm_backward_rows128_fused4, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<128, 2, 4, 2>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows8_fused1, 64, 8)(const layernorm_backward_params p) { layernorm_backward_fused<8, 8, 1, 4, false>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows16_fused1, 128, 4)(const layernorm_backward_params p) { layernorm_backward_fused<16, 8, 1, 4, false>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows32_fused1_whole, 128, 4)(const layernorm_backward_params p) { layernorm_backward_fused<32, 4, 1, 4, true>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows32_fused1, 128, 4)(const layernorm_backward_params p) { layernorm_backward_fused<32, 4, 1, 4, false>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows32_fused4_whole, 128, 4)(const layernorm_backward_params p) { layernorm_backward_fused<32, 4, 4, 4, true>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows32_fused4, 128, 4)(const layernorm_backward_params p) { layernorm_backward_fused<32, 4, 4, 4, false>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows128_fused4_whole, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<128, 2, 4, 2, true>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows128_fused4, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<128, 2, 4, 2, false>(p); }
 
 // Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Inputs are in shared memory, each thread in its own words, G groups of eight
@@ -562,6 +605,8 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
     }
 }
 
+KERNEL_BLOCKS(layernorm_backward_rows8_registers1_whole, 128, 8)(const layernorm_backward_params p) { layernorm_backward_registers<8, 16, 1, true>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows8_registers1, 128, 8)(const layernorm_backward_params p) { layernorm_backward_registers<8, 16, 1, false>(p); }
 KERNEL_BLOCKS(layernorm_backward_rows16_registers1_whole, 128, 8)(const layernorm_backward_params p) { layernorm_backward_registers<16, 8, 1, true>(p); }
 KERNEL_BLOCKS(layernorm_backward_rows16_registers1, 128, 8)(const layernorm_backward_params p) { layernorm_backward_registers<16, 8, 1, false>(p); }
 KERNEL(layernorm_backward_rows32_registers8_whole, 64)(const layernorm_backward_params p) { layernorm_backward_registers<32, 2, 8, true>(p); }
@@ -740,9 +785,9 @@ KERNEL_BLOCKS(layernorm_backward_rows1024_reread, 1024, 1)(const layernorm_backw
 KERNEL(layernorm_backward_column_lanes, 256)(const layernorm_backward_params p) {
     const i64 groups = p.padded / 8;
     for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.lanes * groups; q += gridDim.x * 256LL) {
-        const i64 lane = q / groups;
-        const u32 c = (u32)(q % groups) * 8;
-        const int n = inside(c, p.cols);
+        const i64 lane = quotient(q, groups);
+        const u32 c = (u32)(q - lane * groups) * 8;
+        const int n = 8;
         float t19_lane[8];
         fill(t19_lane, 0.0f);
         float t20_lane[8];
@@ -770,6 +815,7 @@ KERNEL(layernorm_backward_column_lanes, 256)(const layernorm_backward_params p) 
 // Outputs per column, eight columns per block: adds up neighbouring lanes, then computes
 // and stores what follows from the sums.
 KERNEL(layernorm_backward_columns, 1024)(const layernorm_backward_params p) {
+    AWAIT_PREVIOUS(); // the launch may be early
     SHARED(float, part, 2 * 256 * 8);
     const u32 chunks = (u32)((p.lanes + 7) / 8);
     u32 all = 1;

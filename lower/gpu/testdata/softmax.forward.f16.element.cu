@@ -114,6 +114,7 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
     }
 }
 
+KERNEL(softmax_forward_rows8_registers1, 128)(const softmax_forward_params p) { softmax_forward_registers<8, 16, 1>(p); }
 KERNEL(softmax_forward_rows16_registers1, 128)(const softmax_forward_params p) { softmax_forward_registers<16, 8, 1>(p); }
 KERNEL(softmax_forward_rows32_registers1, 64)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 1>(p); }
 KERNEL(softmax_forward_rows32_registers4, 64)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 4>(p); }

@@ -431,6 +431,8 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
     }
 }
 
+KERNEL_BLOCKS(softmax_forward_rows8_registers1_whole, 128, 16)(const softmax_forward_params p) { softmax_forward_registers<8, 16, 1, true>(p); }
+KERNEL_BLOCKS(softmax_forward_rows8_registers1, 128, 8)(const softmax_forward_params p) { softmax_forward_registers<8, 16, 1, false>(p); }
 KERNEL_BLOCKS(softmax_forward_rows16_registers1_whole, 128, 16)(const softmax_forward_params p) { softmax_forward_registers<16, 8, 1, true>(p); }
 KERNEL_BLOCKS(softmax_forward_rows16_registers1, 128, 8)(const softmax_forward_params p) { softmax_forward_registers<16, 8, 1, false>(p); }
 KERNEL_BLOCKS(softmax_forward_rows32_registers1_whole, 64, 32)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 1, true>(p); }

@@ -8,7 +8,7 @@
 //   SHARED_DYN(type, name)            the shared memory whose size the launch gives
 //   BARRIER(), WARP_BARRIER()         __syncthreads, __syncwarp
 //   SHFL_DOWN/UP/XOR/IDX(v, d, width) shuffles within groups of width lanes
-//   ATOMIC_ADD, ATOMIC_MIN(pointer, value)   on integers
+//   ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX(pointer, value)   on integers
 // threadIdx, blockIdx, blockDim, gridDim and warpSize are spelled as in CUDA.
 #ifndef TOKITAI_SIM_H
 #define TOKITAI_SIM_H
@@ -119,6 +119,15 @@ __attribute__((noinline, no_sanitize("thread"))) T atomic_min(T* at, T value, co
     return old;
 }
 
+template <class T>
+__attribute__((noinline, no_sanitize("thread"))) T atomic_max(T* at, T value, const char* file, int line) {
+    atomic_access(at, sizeof(T), file, line);
+    T old;
+    __builtin_memcpy(&old, at, sizeof(T));
+    if (value > old) __builtin_memcpy(at, &value, sizeof(T));
+    return old;
+}
+
 } // namespace sim
 
 // The call in NAME##_run is found by the tag's namespace, which is the kernel's, when
@@ -146,6 +155,7 @@ __attribute__((noinline, no_sanitize("thread"))) T atomic_min(T* at, T value, co
 #define SHFL_IDX(VALUE, LANE, WIDTH) sim::shuffled(sim::IDX, sim::ALL_LANES, VALUE, LANE, WIDTH, __FILE__, __LINE__)
 #define ATOMIC_ADD(POINTER, VALUE) sim::atomic_add(POINTER, VALUE, __FILE__, __LINE__)
 #define ATOMIC_MIN(POINTER, VALUE) sim::atomic_min(POINTER, VALUE, __FILE__, __LINE__)
+#define ATOMIC_MAX(POINTER, VALUE) sim::atomic_max(POINTER, VALUE, __FILE__, __LINE__)
 
 // CUDA's own spellings. A mask that does not name the calling lane is an error.
 #define __syncthreads() sim::barrier(__FILE__, __LINE__)

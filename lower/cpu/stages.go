@@ -1,0 +1,200 @@
+package cpu
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"tokitai/def"
+	"tokitai/lower"
+	"tokitai/num"
+)
+
+// staged is a definition divided at its orderings: programs for its parts, and between them the
+// orderings of rows in memory.
+type staged struct {
+	d      *def.Definition
+	stages *def.Stages
+	parts  []Program     // by stage; nil for an ordering
+	dtypes [][]num.DType // by stage: of the part's operands
+	jobs   sync.Pool
+}
+
+// CompileStages returns the program of a definition's stages; compile makes those of its parts.
+func CompileStages(d *def.Definition, stages *def.Stages, compile func(part *def.Definition, dtypes []num.DType) (Program, error)) (Program, error) {
+	p := &staged{d: d, stages: stages, parts: make([]Program, len(stages.List)), dtypes: make([][]num.DType, len(stages.List))}
+	for i := range stages.List {
+		s := &stages.List[i]
+		if s.Part == nil {
+			continue
+		}
+		p.dtypes[i] = s.DTypes()
+		var err error
+		if p.parts[i], err = compile(s.Part, p.dtypes[i]); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// String implements Program.
+func (p *staged) String() string {
+	var b strings.Builder
+	for i := range p.stages.List {
+		if s := &p.stages.List[i]; s.Part != nil {
+			fmt.Fprintf(&b, "stage %d: %s\n%s", i+1, s.Part.Name, p.parts[i])
+		} else {
+			fmt.Fprintf(&b, "stage %d: %s of each row\n", i+1, s.Ordering.Op)
+		}
+	}
+	return b.String()
+}
+
+// stagedJob is one execution of the stages.
+type stagedJob struct {
+	p       *staged
+	call    lower.Call
+	workers int
+	stage   int // that runs; -1 before the first
+	part    Job // that runs, or nil
+	partial lower.Call
+	values  [][]float32   // between stages
+	sorters []orderMemory // by worker
+	perItem int           // rows of an ordering
+}
+
+// Bind implements Program.
+func (p *staged) Bind(c *lower.Call, workers int) Job {
+	j, _ := p.jobs.Get().(*stagedJob)
+	if j == nil {
+		j = &stagedJob{p: p}
+	}
+	j.call.Operands = append(j.call.Operands[:0], c.Operands...)
+	j.call.Params = append(j.call.Params[:0], c.Params...)
+	j.call.Rows, j.call.Cols = c.Rows, c.Cols
+	j.workers, j.stage, j.part = workers, -1, nil
+	j.perItem = max(1, 1<<12/c.Cols)
+	for len(j.sorters) < workers {
+		j.sorters = append(j.sorters, orderMemory{})
+	}
+	j.values = growAll(j.values, len(p.stages.Values))
+	for i, v := range p.stages.Values {
+		rows, cols := j.sizeOf(v.Extent)
+		j.values[i] = grow(j.values[i], rows*cols)
+	}
+	return j
+}
+
+func (j *stagedJob) sizeOf(e def.Extent) (rows, cols int) {
+	rows, cols = 1, 1
+	if e&def.PerRow != 0 {
+		rows = j.call.Rows
+	}
+	if e&def.PerColumn != 0 {
+		cols = j.call.Cols
+	}
+	return rows, cols
+}
+
+// operand returns an operand of a stage: one of the definition's, or a value in the given format.
+func (j *stagedJob) operand(at int, format num.DType) lower.Operand {
+	if at < len(j.call.Operands) {
+		return j.call.Operands[at]
+	}
+	at -= len(j.call.Operands)
+	rows, cols := j.sizeOf(j.p.stages.Values[at].Extent)
+	x := j.values[at]
+	return lower.Operand{Array: num.Array{
+		DType: format, Rows: rows, Cols: cols, Stride: cols,
+		Data: unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x)),
+	}}
+}
+
+// Next implements Job.
+func (j *stagedJob) Next() (int, bool) {
+	for {
+		if j.part != nil {
+			if items, ok := j.part.Next(); ok {
+				return items, true
+			}
+			j.part.Release()
+			j.part = nil
+		}
+		if j.stage++; j.stage == len(j.p.stages.List) {
+			return 0, false
+		}
+		s := &j.p.stages.List[j.stage]
+		if s.Part == nil {
+			return (j.call.Rows + j.perItem - 1) / j.perItem, true
+		}
+		c := &j.partial
+		c.Operands = c.Operands[:0]
+		for i, at := range s.Operands {
+			c.Operands = append(c.Operands, j.operand(at, j.p.dtypes[j.stage][i]))
+		}
+		c.Params, c.Rows, c.Cols = j.call.Params, j.call.Rows, j.call.Cols
+		j.part = j.p.parts[j.stage].Bind(c, j.workers)
+	}
+}
+
+// Do implements Job.
+func (j *stagedJob) Do(worker, item int) {
+	if j.part != nil {
+		j.part.Do(worker, item)
+		return
+	}
+	m := &j.sorters[worker]
+	for row := item * j.perItem; row < min((item+1)*j.perItem, j.call.Rows); row++ {
+		j.order(m, row)
+	}
+}
+
+// order computes an ordering of one row.
+func (j *stagedJob) order(m *orderMemory, row int) {
+	s := &j.p.stages.List[j.stage]
+	of := func(k int) []float32 {
+		if s.Operands[k] < len(j.call.Operands) { // an input that is ordered
+			m.row = grow(m.row, j.call.Cols)
+			Load(m.row, &j.call.Operands[s.Operands[k]].Array, row, 0)
+			return m.row
+		}
+		at := s.Operands[k] - len(j.call.Operands)
+		rows, cols := j.sizeOf(j.p.stages.Values[at].Extent)
+		return j.values[at][min(row, rows-1)*cols:][:cols]
+	}
+	var result [1]float32
+	last := s.Operands[len(s.Operands)-1]
+	switch s.Ordering.Op {
+	case def.OpPacked:
+		out := j.operand(last, num.I32)
+		m.slots = grow(m.slots, out.Cols)
+		intoSlots(m.slots, ints(of(0)), of(1), s.Ordering.Type == def.Int)
+		Store(&out.Array, row, 0, m.slots)
+		return
+	case def.OpUnpacked:
+		in := j.operand(s.Operands[1], num.I32)
+		m.slots = grow(m.slots, in.Cols)
+		Load(m.slots, &in.Array, row, 0)
+		fromSlots(of(2), ints(of(0)), m.slots)
+		return
+	case def.OpRank:
+		m.rank(ints(of(1)), of(0))
+		return
+	case def.OpRowKth:
+		ints(result[:])[0] = m.kth(of(0), int(ints(of(1))[0]))
+	case def.OpRowNucleus:
+		ints(result[:])[0] = m.nucleus(of(0), of(1), of(2)[0])
+	default:
+		panic("cpu: no routine for " + s.Ordering.Op.String())
+	}
+	out := j.operand(last, num.I32)
+	Store(&out.Array, row, 0, result[:])
+}
+
+// Release implements Job.
+func (j *stagedJob) Release() {
+	clear(j.call.Operands)
+	clear(j.partial.Operands)
+	j.p.jobs.Put(j)
+}

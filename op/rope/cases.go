@@ -1,0 +1,51 @@
+package rope
+
+import (
+	"maps"
+
+	"tokitai/def"
+	"tokitai/op"
+)
+
+// Operations lists what this package offers to the program and the documents.
+var Operations = []*op.Operation{
+	{
+		Name: "rope.forward", Summary: "rotary embeddings: turns pairs by the angles of their positions",
+		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds, Run: op.Plain(ForwardDefinition),
+		Data: data(ForwardDefinition), Patterns: patterns(ForwardDefinition), Scalings: forwardScalings,
+		Clauses: forwardClauses,
+	},
+	{
+		Name: "rope.backward", Summary: "gradients of rope.forward: turns them back",
+		Definitions: []*def.Definition{BackwardDefinition}, Bounds: backwardBounds, Run: op.Plain(BackwardDefinition),
+		Data: data(BackwardDefinition), Patterns: patterns(BackwardDefinition), Scalings: backwardScalings,
+		Clauses: backwardClauses,
+	},
+	{
+		Name: "rope.norm.forward", Summary: "normalizes each head to mean square 1, scales by column, and turns pairs",
+		Definitions: []*def.Definition{NormForwardDefinition}, Bounds: normForwardBounds, Run: op.Plain(NormForwardDefinition),
+		Params: []op.Param{{Name: "eps", Default: "1e-6", Help: "added to the mean square"}},
+		Data:   data(NormForwardDefinition), Patterns: patterns(NormForwardDefinition), Scalings: normForwardScalings,
+		Clauses: normForwardClauses,
+	},
+	{
+		Name: "rope.norm.backward", Summary: "gradients of rope.norm.forward",
+		Definitions: []*def.Definition{NormBackwardDefinition}, Bounds: normBackwardBounds, Run: op.Plain(NormBackwardDefinition),
+		Data: data(NormBackwardDefinition)[:1], Patterns: patterns(NormBackwardDefinition), Scalings: normBackwardScalings,
+		Clauses: normBackwardClauses,
+	},
+}
+
+// data has heads of 128 columns, 64 pairs.
+func data(d *def.Definition) []op.Data {
+	kind := func(name string, x op.Element) op.Data {
+		data := op.Data{Name: name, Definition: d, Sizes: map[string]int{"R": 512, "C": 64, "P": 128}, Values: tables(d)}
+		names := pairs(d)
+		maps.Copy(data.Values, map[string]op.Element{names[0]: x, names[1]: x})
+		if len(d.Params) > 0 {
+			data.Params = []float64{DefaultEps}
+		}
+		return data
+	}
+	return []op.Data{kind("normal", op.Normal), kind("wide", op.Wide)}
+}
