@@ -159,7 +159,7 @@ DEVICE void take(const Params& p, const Tile& t, i64 block, float* weights, floa
             weights[row * PITCH + tx * 8 + j] = s[i][j];
         }
         UNROLL for (int c = 0; c < COLUMNS; c++) state.o[i][c] = state.o[i][c] * a;
-        sums[TILE + row] = a; // the same in all threads of the row
+        if (tx == 0) sums[TILE + row] = a; // the same in all threads of the row
     }
     BARRIER();
     add_weights(weights, sums);
