@@ -533,12 +533,9 @@ class Settings(unittest.TestCase):
         self.assertEqual(settings.settings_of("sample").of({"seed_low": -1, "seed_high": 3, "use": 0}), {"seed": 0x3FFFFFFFF})
 
         def dropout(x: Any, seed: int, tensor: int, step: int, first_low: int, first_high: int, threshold: int, scale: float) -> Any:
-            seeds.add(seed)
-            return [[v * scale for v in row] for row in x]
+            return [[v * scale if seed == 5 else 0 for v in row] for row in x]
 
-        seeds: set = set()
-        report = tokitai.check(dropout, "dropout.forward", dtypes=["f32"], case="keep-all/R=2,C=3", seed=1)
-        self.assertEqual((report.verdict, seeds), ("accepted", {5}), report)
+        self.assertEqual(tokitai.check(dropout, "dropout.forward", dtypes=["f32"], case="keep-all/R=2,C=3", seed=1).verdict, "accepted")
 
     def test_judged(self) -> None:
         def late(weight: Any, m: Any, v: Any, grad: Any, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, t: int) -> Any:
