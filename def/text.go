@@ -297,6 +297,16 @@ func functionsIn(nodes []*Node) []*Function {
 // Functions returns the functions that the definition calls, sorted by name.
 func (d *Definition) Functions() []*Function { return functionsIn(d.Math().Nodes) }
 
+// FunctionsFor returns the functions that are computed where values are stored in a format: those
+// that the definition calls, and the one that gives the weights of a form that has weights.
+func (d *Definition) FunctionsFor(f num.DType) []*Function {
+	functions := d.Functions()
+	if weighs, ok := d.Form.(interface{ Weights(num.DType) *Function }); ok {
+		functions = append(functions, weighs.Weights(f))
+	}
+	return functions
+}
+
 // Text returns the function's promise and expansion, as in the text of the definitions
 // that call it. Functions called inside it are expanded.
 func (f *Function) Text() string { return f.text(false) }

@@ -65,7 +65,7 @@ type library struct {
 // libraryCall is the memory of one call.
 type libraryCall struct {
 	operands *trial.Operands
-	places   []*fenced // by operand: where the function finds it
+	places   []*place // by operand
 }
 
 // compute calls the function with what a CALL says, and returns the outputs without gaps.
@@ -78,9 +78,9 @@ func (l *library) compute(call *protocol.Call, data []byte) ([]byte, time.Durati
 	before := x.Clone()
 	c := &libraryCall{operands: x}
 	defer func() { l.last = c }()
+	isFar := l.isFar(call, data)
 	for i := range call.Operands {
-		memory, _ := x.Memory(i)
-		place, err := newFenced(memory)
+		place, err := newPlace(x, i, isFar)
 		if err != nil {
 			return nil, 0, &protocol.Failure{Code: protocol.CodeOutOfMemory, Message: err.Error()}
 		}
@@ -91,9 +91,8 @@ func (l *library) compute(call *protocol.Call, data []byte) ([]byte, time.Durati
 	code := int32(l.function.Call([]uintptr{uintptr(unsafe.Pointer(frame))}))
 	took := time.Since(began)
 	runtime.KeepAlive(frame)
-	for i, place := range c.places {
-		memory, _ := x.Memory(i)
-		copy(memory, place.memory)
+	for _, place := range c.places {
+		place.takeBack()
 	}
 	if breach := x.Breach(before); breach != nil {
 		return nil, took, wrongOperand(call.Operands[breach.Operand].Name, breach.String())
@@ -141,8 +140,7 @@ func (l *library) lookBack() *protocol.Failure {
 		return nil
 	}
 	for i, place := range last.places {
-		memory, _ := last.operands.Memory(i)
-		isChanged := !bytes.Equal(memory, place.memory)
+		isChanged := place.isChanged()
 		place.free()
 		if isChanged {
 			name := last.operands.Definition.Operands[i].Name
@@ -152,12 +150,23 @@ func (l *library) lookBack() *protocol.Failure {
 	return nil
 }
 
+// choiceOf returns a number that depends on a call alone.
+func choiceOf(call *protocol.Call, data []byte) uint64 {
+	sum := sha256.Sum256(append(call.Append(nil), data...))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// isFar reports whether the rows of a call's operands lie far apart, as those of one call in 16 do if
+// rows may be apart.
+func (l *library) isFar(call *protocol.Call, data []byte) bool {
+	return l.isStrided && choiceOf(call, data)>>60 == 0
+}
+
 // layOut returns the operands of a call between guards, the outputs poisoned. The layout depends
 // on the call alone, so that a case which fails in one process fails in another; what the guards
 // and the outputs hold depends on the process and the number of the call as well.
 func (l *library) layOut(call *protocol.Call, data []byte) *trial.Operands {
-	sum := sha256.Sum256(append(call.Append(nil), data...))
-	choice := binary.LittleEndian.Uint64(sum[:])
+	choice := choiceOf(call, data)
 	noise := choice ^ l.seed ^ l.calls*0x9e3779b97f4a7c15
 	d, sizes, dtypes := definitionOf(call)
 	x := trial.New(d, dtypes, sizes, func(i int) trial.Layout {
@@ -205,14 +214,12 @@ func (c *libraryCall) frame(call *protocol.Call) (*cCall, []byte) {
 	var operands []cOperand
 	for i, o := range call.Operands {
 		var shape, strides []int64
-		a := c.operands.Array(i)
 		for axis, size := range o.Tensor.Shape {
 			shape = append(shape, int64(size))
-			strides = append(strides, int64(strideAlong(&a, len(o.Tensor.Shape), axis)))
+			strides = append(strides, int64(c.places[i].strideAlong(len(o.Tensor.Shape), axis)))
 		}
-		_, offset := c.operands.Memory(i)
 		operands = append(operands, cOperand{
-			name: cString(o.Name), data: unsafe.Pointer(&c.places[i].memory[offset]), dtype: int32(slices.Index(libraryFormats, o.Tensor.DType) + 1),
+			name: cString(o.Name), data: c.places[i].first(), dtype: int32(slices.Index(libraryFormats, o.Tensor.DType) + 1),
 			use: int32(o.Tensor.Carried), rank: int32(len(shape)), shape: unsafe.SliceData(shape), strides: unsafe.SliceData(strides),
 		})
 	}
@@ -230,14 +237,3 @@ func (c *libraryCall) frame(call *protocol.Call) (*cCall, []byte) {
 
 // libraryFormats are numbered from 1 as in tokitai.h.
 var libraryFormats = []num.DType{num.F16, num.BF16, num.F32, num.I32, num.E4M3, num.E5M2, num.I8, num.I64}
-
-// strideAlong returns the elements from one index of an axis to the next.
-func strideAlong(a *num.Array, rank, axis int) int {
-	switch {
-	case axis == rank-1:
-		return 1
-	case axis == rank-2:
-		return a.Stride
-	}
-	return a.Batch.Axes[axis].Stride
-}

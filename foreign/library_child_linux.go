@@ -153,32 +153,3 @@ func defaultSignals() error {
 	}
 	return nil
 }
-
-// fenced is memory between fences without access, wide enough for most wild pointers.
-type fenced struct {
-	mapping []byte
-	memory  []byte
-}
-
-// newFenced returns a copy of memory. Its beginning is aligned to 256 bytes.
-func newFenced(memory []byte) (*fenced, error) {
-	const alignment, fence = 256, 64 << 20
-	page := os.Getpagesize()
-	inside := (len(memory) + alignment - 1) / alignment * alignment
-	pages := (inside + page - 1) / page * page
-	mapping, err := unix.Mmap(-1, 0, pages+2*fence, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		return nil, fmt.Errorf("the system has no addresses for %d bytes: %w", pages, err)
-	}
-	if err := unix.Mprotect(mapping[fence:fence+pages], unix.PROT_READ|unix.PROT_WRITE); err != nil {
-		unix.Munmap(mapping)
-		return nil, fmt.Errorf("the system has no memory for %d bytes: %w", pages, err)
-	}
-	begin := fence + pages - inside
-	f := &fenced{mapping: mapping, memory: mapping[begin : begin+len(memory) : begin+len(memory)]}
-	copy(f.memory, memory)
-	return f, nil
-}
-
-// free gives the memory back.
-func (f *fenced) free() { unix.Munmap(f.mapping) }

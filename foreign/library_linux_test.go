@@ -50,6 +50,8 @@ func TestLibraryVerdicts(t *testing.T) {
 		{symbol: "large_stack", verdict: evidence.Accepted},
 		{symbol: "ignores_strides", verdict: evidence.Accepted},
 		{symbol: "ignores_strides", isStrided: true, verdict: rejected, reason: "y"},
+		{symbol: "int_offsets", verdict: evidence.Accepted},
+		{symbol: "int_offsets", isStrided: true, verdict: undecided, reason: "died: signal segmentation fault"},
 		{symbol: "wrong_column", verdict: rejected, reason: "y[0,6] differs"},
 		{symbol: "leaves_the_tail", verdict: rejected, reason: "differs"},
 		{symbol: "writes_after", only: oneCase, verdict: rejected, reason: "it writes outside y: 4 bytes changed, first at element 1 after the last one"},

@@ -2,7 +2,9 @@ package verify
 
 import (
 	"math"
+	"slices"
 
+	"tokitai/def"
 	"tokitai/num"
 	"tokitai/promise"
 )
@@ -12,6 +14,10 @@ import (
 // accepted, a kernel needs a share of leastDecided decided elements of every output, on the
 // operation's own kinds of data or in all cases.
 //
+// A definition may itself call coarse functions, such as the short powers of two of attention in 16
+// bits, whose errors every set has. There the set may have as many values more as the definition
+// promises: what the author declares beside that still counts in full.
+//
 // Every carefully written kernel reaches one half, in whatever form it is written, and no kernel
 // does whose errors are as large as those of a narrower format (docs/promises.md has the
 // figures).
@@ -19,14 +25,29 @@ const (
 	mostValues     = 16
 	mostWideValues = 256
 	leastDecided   = 0.5
+
+	coarseULPs = 4 // above the errors of all usual functions
 )
 
 // isDecided reports whether a set is small enough for its element to be decided.
-func (s *set) isDecided(d num.DType) bool {
-	if d == num.F32 {
-		return s.count <= mostWideValues
+func (v *view) isDecided(s *set, operand, row, col int) bool {
+	most := int64(mostValues)
+	if v.got[operand].DType == num.F32 {
+		most = mostWideValues
 	}
-	return s.count <= mostValues
+	return s.count <= most || s.count <= most+v.coarse(operand, row, col)
+}
+
+// coarse returns how many values the definition's promise admits for an element, 0 if none of its
+// functions is coarse, or if the promise is not computed.
+func (v *view) coarse(operand, row, col int) int64 {
+	isCoarse := func(f *def.Function) bool { return f.ULPs > coarseULPs }
+	if v.truth == nil || !slices.ContainsFunc(v.target.Definition.FunctionsFor(v.target.DType), isCoarse) || !v.truth.promised.At(operand, row, col).Known() {
+		return 0
+	}
+	lo, hi := v.truth.promised.Between(operand, row, col)
+	d := v.got[operand].DType
+	return num.Index(d, uint64(hi)) - num.Index(d, uint64(lo)) + 1
 }
 
 // closeness counts the values of a format that numpy.allclose considers equal to y: those within
@@ -82,7 +103,7 @@ func (v *view) countSet(j *judgement, t *tally, s *set, operand, row, col int) {
 		return
 	}
 	j.Admissible.count(s.count)
-	if t.Known++; s.isDecided(d) {
+	if t.Known++; v.isDecided(s, operand, row, col) {
 		t.Decided++
 	}
 	t.Values += float64(s.count)

@@ -12,6 +12,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/op"
+	"tokitai/op/attention"
 	"tokitai/op/gemm"
 	"tokitai/op/layernorm"
 	"tokitai/op/softmax"
@@ -232,6 +233,23 @@ func TestTooWideIsUndecided(t *testing.T) {
 		}
 		if d := r.Decided; len(d) != 1 || 2*d[0].Decided >= max(d[0].Known, 1) || d[0].Known >= d[0].Of {
 			t.Errorf("%s: decided %+v, want fewer than half, of the operation's own kinds of data", test.promise, d)
+		}
+	}
+}
+
+// TestCoarseFunctionsDecide checks that the coarse functions of a definition do not leave its right
+// kernels undecided, but that coarser ones do which the kernel declares.
+func TestCoarseFunctionsDecide(t *testing.T) {
+	t.Parallel()
+	for declared, want := range map[float64]evidence.Verdict{0: evidence.Accepted, 0x1p-5: evidence.Undecided} {
+		l := stable(honest)
+		if declared > 0 {
+			l.Promise.Declares.Functions = map[string]promise.Error{"exp2": {Relative: declared}}
+		}
+		x := target(attention.ForwardDefinition, num.F16, l)
+		r := run(t, x, verify.Options{Seed: 1, Case: "normal/T=9,G=1,J=2,D=8,S=20,B=2"}).Report
+		if r.Verdict != want {
+			t.Errorf("exp2 with a relative error of %v: %s (%s), want %s", declared, r.Verdict, r.Reason, want)
 		}
 	}
 }

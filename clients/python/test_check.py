@@ -528,6 +528,15 @@ class Settings(unittest.TestCase):
         with self.assertRaisesRegex(Wrong, "needs momentum, .* its parameters beta1, step_size, lr, weight_decay, t"):
             calling.convention(lambda weight, grad, momentum: 0, shape)
 
+    def test_seed(self) -> None:
+        """A callable may take the seed that tokitai explain lists, instead of its halves."""
+        self.assertEqual(settings.settings_of("sample").of({"seed_low": -1, "seed_high": 3, "use": 0}), {"seed": 0x3FFFFFFFF})
+
+        def dropout(x: Any, seed: int, tensor: int, step: int, first_low: int, first_high: int, threshold: int, scale: float) -> Any:
+            return [[v * scale if seed == 5 else 0 for v in row] for row in x]
+
+        self.assertEqual(tokitai.check(dropout, "dropout.forward", dtypes=["f32"], case="keep-all/R=2,C=3", seed=1).verdict, "accepted")
+
     def test_judged(self) -> None:
         def late(weight: Any, m: Any, v: Any, grad: Any, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, t: int) -> Any:
             return adamw(weight, m, v, grad, lr, beta1, beta2, eps, weight_decay, t + 1)

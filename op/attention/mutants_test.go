@@ -361,6 +361,13 @@ func wrong() []mutants.Mutant {
 	add("other-sequence", "keys are counted from the end of the call", mutants.PromisesBits, flash{keyAt: func(_, key, _ int) int { return key }})
 	l.Of(attention.ForwardDefinition, num.F32)
 	add("sign-of-zero", "the last step is a product: the sign of a zero in O shows", mutants.PromisesBits, flash{signsZeros: true})
+	before := func(first, key, n int) int {
+		if n > def.StreamBlock && n%def.StreamBlock == 1 && key == n-1 {
+			return first + key - 1
+		}
+		return first + key
+	}
+	add("lone-key-of-a-block", "a key that is alone in the last block is the one before it", mutants.Stable, flash{keyAt: before, valueAt: before})
 	add("sum-in-a-chain", "the weights of a block are added one after another", mutants.PromisesBits, flash{isChained: true})
 	add("one-segment", "all keys are one segment", mutants.PromisesBits, flash{block: 128, segment: 1 << 30})
 	add("fold-forgets-sum", "segments are joined with l of the last", mutants.PromisesBits, flash{forgetsSum: true})

@@ -84,7 +84,7 @@ func patternsOf(d *def.Definition) []op.Pattern {
 		{Name: "last-empty", Index: index(end, end)},
 		{Name: "queries-without-keys", Index: index(nil, end)},
 		{Name: "keys-without-queries", Index: index(end, nil)},
-		{Name: "ends-of-blocks", Index: index(cut(1, 8, 9, 17), cut(1, 128, 129, 256))},
+		{Name: "ends-of-blocks", Index: index(cut(1, 8, 9, 17), cut(0, 129, 257, 514, 515, 642))}, // 129, 128, 257, 1 and 127 keys
 		{Name: "large-scores", Values: of(op.Scaled(8), op.Scaled(8), op.Normal)},
 		{Name: "weights-underflow", Values: of(op.Scaled(4), op.Scaled(4), op.Normal), Params: []float64{Kappa(1)}},
 		{Name: "equal-scores", Values: of(op.Normal, one, op.Normal)},

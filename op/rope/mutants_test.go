@@ -178,6 +178,17 @@ func wrong() []mutants.Mutant {
 			}
 		}
 	}))
+	l.Add("eighth-of-consecutive", "where eight rows have consecutive positions, the last has that of the one before it", mutants.PromisesBits, before(func(c *mutants.Call) {
+		for r := 7; r < len(c.Index); r += 8 {
+			isRun := true
+			for k := range 7 {
+				isRun = isRun && c.Index[r-k] == c.Index[r-k-1]+1
+			}
+			if isRun {
+				c.Index[r]--
+			}
+		}
+	}))
 	l.Add("bad-position-wraps", "a position is taken modulo the rows of the tables", mutants.PromisesBits, turn(func(p, rows int) int { return ((p % rows) + rows) % rows }, plain))
 	l.Add("bad-position-clamped", "a position beyond the tables reads the nearest row", mutants.PromisesBits, turn(func(p, rows int) int { return max(0, min(p, rows-1)) }, plain))
 	l.Add("bad-position-keeps", "a row whose position names none is copied", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Edit: func(c *mutants.Call) {

@@ -35,6 +35,7 @@ var Operations = []*op.Operation{{
 		pattern("nucleus", map[string]op.Element{"logits": op.Scaled(3), "temperature": steady(0.75), "top_p": op.Between(0, 1), "min_p": steady(0)}, topK(0)),
 		pattern("min-p", map[string]op.Element{"logits": op.Scaled(3), "temperature": steady(1), "top_p": steady(1), "min_p": op.Between(0, 1)}, topK(0)),
 		pattern("top-k", map[string]op.Element{"temperature": steady(1), "top_p": steady(1), "min_p": steady(0)}, func(g *gen.Generator, _, _ int) int64 { return int64(g.Below(40)) - 2 }),
+		pattern("top-k-hot", map[string]op.Element{"temperature": steady(4096), "top_p": steady(1), "min_p": steady(0)}, func(g *gen.Generator, _, _ int) int64 { return 1 + int64(g.Below(4)) }),
 		pattern("masked", map[string]op.Element{"logits": masked, "temperature": steady(1), "top_p": op.Between(0, 2), "min_p": steady(0)}, topK(0)),
 		pattern("settings", map[string]op.Element{"temperature": setting, "top_p": setting, "min_p": setting}, topK(5)),
 	},

@@ -21,6 +21,7 @@ type variant struct {
 	exclusive    bool // top_p drops the token that reaches the limit
 	massOfAll    bool // top_p is a share of all tokens, not of those that top_k keeps
 	noneIsOne    bool // top_k = 0 keeps one token
+	allButOne    bool // top_k of all tokens but one keeps all
 	ofSum        bool // min_p is compared with probabilities
 	laterScaled  bool // filters see the logits before the temperature
 	scaled       bool // logprob with the temperature
@@ -112,7 +113,7 @@ func (v variant) draw(x []float32, temperature, topP, minP float32, topK int32, 
 	if v.noneIsOne {
 		topK = max(topK, 1)
 	}
-	if topK >= 1 {
+	if topK >= 1 && !(v.allButOne && int(topK) == len(x)-1) {
 		kept = kept[:min(int(topK), len(kept))]
 	}
 	if !v.massOfAll {
@@ -172,6 +173,7 @@ func TestMutants(t *testing.T) {
 		{"same-at-all-positions", "the noise is the same at all positions", variant{samePosition: true}},
 		{"top-p-exclusive", "the token that reaches top_p is dropped", variant{exclusive: true}},
 		{"top-p-of-all", "top_p is a share of all tokens, not of those that top_k keeps", variant{massOfAll: true}},
+		{"top-k-all-but-one", "top_k of all tokens but one keeps all", variant{allButOne: true}},
 		{"top-k-0-is-1", "top_k = 0 keeps one token", variant{noneIsOne: true}},
 		{"min-p-of-probability", "min_p is compared with probabilities, not with their share of the largest", variant{ofSum: true}},
 		{"temperature-last", "top_p sees the logits before the temperature", variant{laterScaled: true}},

@@ -131,6 +131,12 @@ func (l *lister) patterns() {
 		if c := (&Case{Pattern: p.Name, Sizes: l.shape(l.fixed().long...)}); p.IsGrid && l.isWithin(c) {
 			l.add(c) // a sum that is long enough to show the fault
 		}
+		if n := l.fixed().indexed; p.isIndexed && n != nil {
+			l.add(&Case{Pattern: p.Name, Sizes: l.shape(n...)})
+		}
+		if n := l.fixed().counted; p.isCounted && n != nil {
+			l.add(&Case{Pattern: p.Name, Sizes: l.shape(n...)})
+		}
 	}
 }
 

@@ -15,17 +15,19 @@ import (
 
 // Pattern fills operands. element and index may be nil, then bits is not.
 type Pattern struct {
-	Name    string
-	params  []float64
-	IsGrid  bool
-	isLong  bool
-	value   func(o *def.Operand) op.Element
-	ints    map[string]op.Integer // by operand, instead of value
-	index   func(o *def.Operand) op.Index
-	offset  func(o *def.Operand) op.Index // nil where sizes are divided at random
-	isSaved func(name string) bool        // which inputs are computed by another definition; nil for none
-	counts  int                           // how many inputs run through all patterns of their formats, as a counter does
-	isRaw   bool                          // inputs are random bits: every exponent, every NaN; some fractions of f32 are all ones: a carry leaves them, of a NaN too
+	Name      string
+	params    []float64
+	IsGrid    bool
+	isLong    bool
+	value     func(o *def.Operand) op.Element
+	ints      map[string]op.Integer // by operand, instead of value
+	index     func(o *def.Operand) op.Index
+	offset    func(o *def.Operand) op.Index // nil where sizes are divided at random
+	isIndexed bool                          // it has indices of its own
+	isCounted bool                          // it has integers of its own
+	isSaved   func(name string) bool        // which inputs are computed by another definition; nil for none
+	counts    int                           // how many inputs run through all patterns of their formats, as a counter does
+	isRaw     bool                          // inputs are random bits: every exponent, every NaN; some fractions of f32 are all ones: a carry leaves them, of a NaN too
 
 	// place, if not nil, writes values that depend on the sizes, after all others.
 	place func(d *def.Definition, c *Case, operands []num.Array)
@@ -127,6 +129,7 @@ func (t *Target) makePatterns() []*Pattern {
 				made := t.newPattern(p.Name, p.Params, p.Values, p.Index)
 				made.IsGrid, made.isLong = p.IsGrid, p.IsLong
 				maps.Copy(made.ints, p.Integers)
+				made.isCounted = len(p.Integers) > 0
 				add(made)
 			}
 		}
@@ -209,7 +212,8 @@ func (t *Target) newPattern(name string, params []float64, values map[string]op.
 			}
 			return uniformIndex
 		},
-		offset: func(o *def.Operand) op.Index { return index[o.Name] },
+		offset:    func(o *def.Operand) op.Index { return index[o.Name] },
+		isIndexed: len(index) > 0,
 	}
 	saved := t.Operation.SavedBy(t.Definition)
 	isSaved := func(name string) bool {

@@ -15,6 +15,8 @@ type shapesOf struct {
 	busy    []int   // large enough that launches which begin together overlap
 	busier  []int   // the same, from level quick on
 	sampled []int   // operands of several hundred elements
+	indexed []int   // what chooses and what it chooses from are both several, for patterns of indices
+	counted []int   // many short rows, for patterns of integers that rows bring along: some are the number of columns, nearly
 
 	batch [][]int // what rows of batches have besides their number: columns; of a product, length and columns
 	rows  [][]int // rows, each compared with itself alone: numbers that cross the edges of tiles
@@ -30,6 +32,8 @@ var byAccess = map[def.Access]*shapesOf{
 		busy:    []int{2, 200},
 		busier:  []int{48, 515},
 		sampled: []int{2, 200},
+		indexed: []int{24, 5},
+		counted: []int{100, 3},
 
 		batch: [][]int{{3}, {256}, {8200}},
 		rows:  [][]int{{17, 33}, {65, 67}, {33, 1030}, {257, 130}, {1025, 33}, {9, 4099}, {1025, 1024}, {4097, 257}, {65, 16_400}},
@@ -56,6 +60,7 @@ var byAccess = map[def.Access]*shapesOf{
 		busy:    []int{24, 40, 16},
 		busier:  []int{64, 128, 32},
 		sampled: []int{7, 30, 8},
+		indexed: []int{20, 390, 3}, // blocks of keys, too
 
 		batch: [][]int{{37, 7}, {130, 16}},
 		rows:  [][]int{{17, 37, 7}, {33, 130, 16}, {65, 300, 8}},
@@ -69,6 +74,7 @@ var byAccess = map[def.Access]*shapesOf{
 		busy:    []int{200, 33, 9},
 		busier:  []int{700, 300, 33},
 		sampled: []int{40, 31, 13},
+		indexed: []int{24, 31, 5},
 
 		batch: [][]int{{9, 7}, {33, 64}},
 		rows:  [][]int{{17, 9, 7}, {65, 33, 64}, {257, 100, 40}, {1025, 33, 8}, {4097, 1000, 256}},
@@ -82,6 +88,7 @@ var byAccess = map[def.Access]*shapesOf{
 		busy:    []int{200, 33, 9},
 		busier:  []int{700, 300, 33},
 		sampled: []int{40, 31, 13},
+		indexed: []int{24, 31, 5},
 
 		identity: [][]int{{300, 43, 7}, {9, 3, 1100}},
 	},

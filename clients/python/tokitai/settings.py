@@ -2,7 +2,8 @@
 
 AdamW's definitions take a step size and a bias correction, which follow from the learning rate and the number of the
 step; tokitai explain lists the latter. A callable that takes lr, t or weight_decay gets numbers from which the
-parameters of the call follow. Where several do, as for a correction that is 1 at every late step, it gets the earliest step."""
+parameters of the call follow. Where several do, as for a correction that is 1 at every late step, it gets the earliest step.
+A seed has 64 bits, and is two int32 of a definition."""
 
 from __future__ import annotations
 
@@ -36,9 +37,15 @@ def _adamw(params: Mapping[str, float]) -> Dict[str, float]:
     return {"lr": lr, "weight_decay": params["decay"] / lr if lr > 0 else 0.01, "t": t}
 
 
+def _seed(params: Mapping[str, float]) -> Dict[str, float]:
+    low, high = (int(params[name]) & 0xFFFFFFFF for name in ("seed_low", "seed_high"))
+    return {"seed": high << 32 | low}
+
+
 _ADAMW = Settings({"lr": None, "weight_decay": 0.01, "t": None}, ("one_minus_beta1", "one_minus_beta2", "step_size", "inverse_sqrt_bc2", "decay"), _adamw)
+_SEED = Settings({"seed": 0}, ("seed_low", "seed_high"), _seed)
 _NONE = Settings({}, (), lambda params: {})
-_BY_DEFINITION = {"adamw.step": _ADAMW, "adamw.step.master": _ADAMW, "adamw.step.stochastic": _ADAMW}
+_BY_DEFINITION = {"adamw.step": _ADAMW, "adamw.step.master": _ADAMW, "adamw.step.stochastic": _ADAMW, "dropout.forward": _SEED, "dropout.backward": _SEED, "sample": _SEED}
 
 
 def settings_of(definition: str) -> Settings:

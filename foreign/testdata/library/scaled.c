@@ -40,6 +40,13 @@ int ignores_strides(const tokitai_call *call) {
     return compute(k);
 }
 
+int int_offsets(const tokitai_call *call) {
+    args k = of(call);
+    for (int r = 0; r < (int)k.rows; r++)
+        for (int c = 0; c < (int)k.cols; c++) k.y[(int)((unsigned)r * (unsigned)k.to) + c] = k.a * k.x[(int)((unsigned)r * (unsigned)k.from) + c];
+    return 0;
+}
+
 int wrong_column(const tokitai_call *call) {
     args k = of(call);
     compute(k);
