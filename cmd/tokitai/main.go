@@ -29,6 +29,7 @@ import (
 	"tokitai/lower/cpu/machine"
 	"tokitai/tensor"
 	"tokitai/tensor/file"
+	"tokitai/tokenizer"
 )
 
 func main() {
@@ -215,7 +216,7 @@ seconds.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newBench(), newTokenize(), newDetokenize(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion())
 	return root
 }
 
@@ -258,7 +259,8 @@ func isUnusableFile(err error) bool {
 			return true
 		}
 	}
-	return file.IsFormat(err)
+	_, isTokenizer := errors.AsType[*tokenizer.FormatError](err)
+	return isTokenizer || file.IsFormat(err)
 }
 
 // usageError is an invalid command line.
