@@ -18,7 +18,7 @@ func Example() {
 	}
 	text, err := t.Decode(ids, tokenizer.DecodeOptions{SkipSpecial: true})
 	fmt.Println(ids, text, err)
-	// Output: [330 286 310 220 17 15 17 21] it's 2026 <nil>
+	// Output: [330 72 83 323 220 17 15 17 21] it's 2026 <nil>
 }
 
 func ExampleTokenizer_NewStream() {
