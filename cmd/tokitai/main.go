@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tokitai/chat"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/kernelprocess/stdio"
@@ -216,7 +217,7 @@ seconds.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newBench(), newTokenize(), newDetokenize(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newBench(), newTokenize(), newDetokenize(), newChatTemplate(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion())
 	return root
 }
 
@@ -260,7 +261,8 @@ func isUnusableFile(err error) bool {
 		}
 	}
 	_, isTokenizer := errors.AsType[*tokenizer.FormatError](err)
-	return isTokenizer || file.IsFormat(err)
+	_, isTemplate := errors.AsType[*chat.FormatError](err)
+	return isTokenizer || isTemplate || file.IsFormat(err)
 }
 
 // usageError is an invalid command line.

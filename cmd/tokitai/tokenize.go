@@ -153,13 +153,10 @@ func (f *detokenizeFlags) run(c *cobra.Command, path string) error {
 
 // oneTokenizer wants one argument.
 func oneTokenizer(_ *cobra.Command, args []string) error {
-	switch len(args) {
-	case 0:
+	if len(args) == 0 {
 		return wrongUse("no tokenizer given, want a tokenizer.json or a folder that has one")
-	case 1:
-		return nil
 	}
-	return wrongUse("unexpected argument %q", args[1])
+	return noMore(args[1:])
 }
 
 // oneFile completes one file.
