@@ -304,9 +304,17 @@ func commandFiles(t *testing.T, folder string) {
 		"gpt/model.safetensors.index.json": index + "}}",
 		"rmsnorm.def":                      "tokitai-def 1\nrowwise rmsnorm\n  in    x[R,C] f16 bf16 f32\n  param eps float in [0,+Inf) default 1e-6\n  out   y[R,C] as x\n  y <- x * rsqrt(rowsum(x*x)/C + eps)\n",
 		"geglu.def":                        "tokitai-def 1\nrowwise geglu\n  in    gate[R,C] f16 bf16 f32\n  in    up[R,C] as gate\n  out   y[R,C] as gate\n  y <- gate * (0.5 * (1 + erf(gate * {sqrt(1/2)}))) * up\n",
+		"text.txt":                         "hello world\n",
+		"conversation.json":                `[{"role":"user","content":"hello"}]`,
+		"model/tokenizer_config.json":      `{"chat_template":"{% for m in messages %}{{ m.content }} {{ strftime_now('%Y') }}{% endfor %}"}`,
 		"swish.def":                        "tokitai-def 1\nrowwise swish\n  in    x[R,C] f16 bf16 f32\n  out   y[R,C] as x\n  y <- x * sigmoid(x)\n",
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, from := range map[string]string{"tokenizer.json": "llama3.json"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(readText(t, "../tokenizer/testdata/"+from)), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}

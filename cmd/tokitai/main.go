@@ -23,12 +23,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tokitai/chat"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/kernelprocess/stdio"
 	"tokitai/lower/cpu/machine"
 	"tokitai/tensor"
 	"tokitai/tensor/file"
+	"tokitai/tokenizer"
 )
 
 func main() {
@@ -215,7 +217,7 @@ seconds.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newBench(), newTokenize(), newDetokenize(), newChatTemplate(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion())
 	return root
 }
 
@@ -258,7 +260,9 @@ func isUnusableFile(err error) bool {
 			return true
 		}
 	}
-	return file.IsFormat(err)
+	_, isTokenizer := errors.AsType[*tokenizer.FormatError](err)
+	_, isTemplate := errors.AsType[*chat.FormatError](err)
+	return isTokenizer || isTemplate || file.IsFormat(err)
 }
 
 // usageError is an invalid command line.

@@ -99,7 +99,14 @@ func TestExamples(t *testing.T) {
 	if err := npy.WriteFile("x.npy", npy.Array{DType: num.F16, Shape: []int{2, 3}, Data: make([]byte, 12)}); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"request.txt": "0 1 2\n0 0\n", "frames.bin": "\x0a\x00\x00\x000 1 2\n0 0\n",
+	model, err := os.ReadFile(filepath.Join(exampleFolder, "../../tokenizer/testdata/llama3.json"))
+	if err == nil {
+		err = os.WriteFile("tokenizer.json", model, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"request.txt": "0 1 2\n0 0\n", "text.txt": "hello world\n", "ids.txt": "1 2 3\n", "conversation.json": `[{"role":"user","content":"hello"}]`, "model/tokenizer_config.json": `{"chat_template":"{% for m in messages %}{{ m.content }}{% endfor %}"}`, "frames.bin": "\x0a\x00\x00\x000 1 2\n0 0\n",
 		"rmsnorm.def": "tokitai-def 1\nrowwise rmsnorm\nin x[R,C]\nout y[R,C] as x\ny <- x * rsqrt(rowsum(x*x) / C)\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)

@@ -96,6 +96,10 @@ var rooms = []room{
 	{path: "tensor/safetensors", mustNot: []ban{{"def", "a file format knows no operation"}, {"device", "files are bytes in host memory"}}},
 	{path: "tensor/npy", mustNot: []ban{{"def", "a file format knows no operation"}, {"device", "files are bytes in host memory"}}},
 	{path: "tensor/file", mustNot: []ban{{"def", "files know no operation"}}},
+	{path: "internal/jsontree", only: &claim{[]string{}, "a format of text knows nothing of what it holds"}},
+	{path: "tokenizer", only: &claim{[]string{"internal/jsontree", "internal/readfile"}, "text and ids are data; models come later"}},
+	{path: "chat/jinja", only: &claim{[]string{}, "a template reaches nothing but its variables"}},
+	{path: "chat", only: &claim{[]string{"chat/jinja", "internal/jsontree", "internal/readfile"}, "conversations are data; models come later"}},
 	{path: "internal/answers", mustNot: []ban{{"def", "what is compared with an answer must not make it"}}},
 	{path: "verify/glue", only: &claim{[]string{}, "whoever divides work can put verdicts together, not only the verifier"}},
 	{path: "trial", mustNot: []ban{
