@@ -40,3 +40,25 @@ func useOfRows(d *Definition, operand int) (use BatchUse, why string) {
 	}
 	return OwnRow, ""
 }
+
+// FirstElement returns the positions of the int32 parameters that hold the low and the high word of
+// the first element's number. ok is false if random words and numbers of elements do not all count
+// from them, or if there are none.
+func (d *Definition) FirstElement() (low, high int, ok bool) {
+	for _, n := range d.Exec().Nodes {
+		var first []*Node
+		switch n.Op {
+		case OpRandom:
+			first = n.Args[4:]
+		case OpElement, OpElementHigh:
+			first = n.Args
+		default:
+			continue
+		}
+		if len(first) == 0 || first[0].Op != OpParam || first[1].Op != OpParam || ok && (first[0].Param != low || first[1].Param != high) {
+			return 0, 0, false
+		}
+		low, high, ok = first[0].Param, first[1].Param, true
+	}
+	return low, high, ok
+}

@@ -223,6 +223,12 @@ func (d *Definition) Product() *Product {
 	return f
 }
 
+// Sort returns the form of a dispatch, or nil.
+func (d *Definition) Sort() *Sort {
+	f, _ := d.Form.(*Sort)
+	return f
+}
+
 // Stream returns the stream of a definition that is one, or the gradients of one, or nil.
 func (d *Definition) Stream() *Stream {
 	switch f := d.Form.(type) {

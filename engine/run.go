@@ -333,7 +333,7 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settin
 	}
 	if !hasShape {
 		for _, letter := range o.Dims {
-			if sizes[strings.TrimSuffix(letter, "+1")] == 0 {
+			if _, isKnown := sizes[strings.TrimSuffix(letter, "+1")]; !isKnown {
 				return nil, &device.ArgumentError{Op: d.Name, Operand: o.Name, Got: "has no size " + letter, Want: "an input that determines it, or the output itself"}
 			}
 			shape = append(shape, def.SizeOf(letter, sizes))

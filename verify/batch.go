@@ -172,7 +172,7 @@ func (x *trialRun) without(letter string, rows []int) (int64, *finding, error) {
 }
 
 // loadRows returns the case with the given rows alone. Where rows are grouped, they must be in
-// their order.
+// their order. All bits of a row -1 are ones: it holds NaN, and indices out of range.
 func (x *trialRun) loadRows(letter string, rows []int) *loaded {
 	t := x.l.target
 	d := t.Definition
@@ -195,13 +195,20 @@ func (x *trialRun) loadRows(letter string, rows []int) *loaded {
 			to, of := axisAlong(o, a, letter), axisAlong(o, from, letter)
 			if to.isColumn {
 				trial.FillBits(a, func(r, c int) uint64 {
-					return from.Bits64(of.place(to, rows[to.index(r, c)], r, c))
+					if rows[c] < 0 {
+						return math.MaxUint64
+					}
+					return from.Bits64(of.place(to, rows[c], r, c))
 				})
 				continue
 			}
 			for r := range a.Rows {
-				row, _ := of.place(to, rows[to.index(r, 0)], r, 0)
-				copy(a.Row(r), from.Row(row))
+				if row := rows[to.index(r, 0)]; row < 0 {
+					fillOnes(a.Row(r))
+				} else {
+					row, _ = of.place(to, row, r, 0)
+					copy(a.Row(r), from.Row(row))
+				}
 			}
 		}
 	}
@@ -266,4 +273,11 @@ func (x axis) place(other axis, index, r, c int) (row, col int) {
 		return r, index
 	}
 	return r/(other.per*other.n)*(x.per*x.n) + index*x.per + r%other.per, c
+}
+
+// fillOnes sets all bits of a row.
+func fillOnes(row []byte) {
+	for i := range row {
+		row[i] = math.MaxUint8
+	}
 }

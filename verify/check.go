@@ -73,6 +73,21 @@ func (t *Target) makeChecks() []*check {
 			add(evidence.Relations, "sequences", inSequences)
 			list[len(list)-1].Sizes = sequenceSizes(d)
 		}
+		for _, letter := range namedAxes(d) {
+			add(evidence.Relations, "unnamed-"+letter, unnamed(letter))
+		}
+		for _, letter := range summedByIndex(d) {
+			if t.Lowering.Promise.IsBits() { // lanes of a declared order may count all elements
+				add(evidence.Relations, "pad-"+letter, paddedByIndex(letter))
+			}
+		}
+		if d.Sort() != nil {
+			add(evidence.Relations, "order-"+d.BatchAxis(), inOrder)
+			list[len(list)-1].Sizes = manyChoices(d)
+		}
+		if low, high, ok := d.FirstElement(); ok && t.fixed.IsFree(low) && t.fixed.IsFree(high) {
+			add(evidence.Relations, "shard-"+d.BatchAxis(), sharded)
+		}
 		if d.Product() != nil {
 			if t.Lowering.Promise.Order.Kind != def.Pairwise && t.Lowering.Promise.AccumFor == nil && t.Lowering.Promise.Accum.P == 0 && d.Groups().Of != d.SummedOver() {
 				add(evidence.Relations, "pad-"+d.SummedOver(), padded)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"tokitai/def"
+	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op"
 )
@@ -19,32 +21,70 @@ type Case struct {
 	Given     map[string]float64 // the parameters as people set them
 }
 
-// list is what is measured by default: the shapes of a small transformer's step.
-var list = []struct {
+// row is a line of what is measured: an operation, in formats and sizes.
+type row struct {
 	op     string
 	dtypes []num.DType
 	shapes []string
-}{
-	{"gelu.forward", all, []string{"R=16384,C=1024"}},
-	{"gelu.backward", all, []string{"R=16384,C=1024"}},
-	{"softmax.forward", all, []string{"R=4096,C=1024", "R=256,C=32768"}},
-	{"softmax.backward", all, []string{"R=4096,C=1024", "R=256,C=32768"}},
-	{"crossentropy", []num.DType{num.F32, num.BF16}, []string{"R=1024,C=32768"}},
-	{"layernorm.forward", []num.DType{num.F32, num.BF16}, []string{"R=4096,C=1024"}},
-	{"layernorm.backward", []num.DType{num.F32, num.BF16}, []string{"R=4096,C=1024"}},
-	{"embedding.forward", []num.DType{num.F32, num.BF16}, []string{"Q=8192,D=1024,V=32768"}},
-	{"embedding.backward", []num.DType{num.F32, num.BF16}, []string{"Q=8192,D=1024,V=32768"}},
-	{"adamw.step", []num.DType{num.F32}, []string{"R=32768,C=1024"}},
-	{"gemm.forward", all, []string{"M=256,K=256,N=256", "M=512,K=512,N=512", "M=1024,K=1024,N=1024", "M=2048,K=2048,N=2048", "M=4096,K=1024,N=1024", "M=64,K=4096,N=1024"}},
-	{"gemm.grad_a", []num.DType{num.F32}, []string{"M=1024,K=1024,N=1024"}},
-	{"gemm.grad_b", []num.DType{num.F32}, []string{"M=1024,K=1024,N=1024"}},
-	{"gemm.batched.forward", []num.DType{num.F32, num.BF16}, []string{"H=64,M=64,K=64,N=64"}},
-	{"gelu.forward", []num.DType{num.F32}, []string{"R=1,C=1000"}},
-	{"softmax.forward", []num.DType{num.F32}, []string{"R=1,C=1000"}},
-	{"layernorm.forward", []num.DType{num.F32}, []string{"R=1,C=1000"}},
+	data   string             // name of the operation's kind of data; "" for the first
+	given  map[string]float64 // parameters as people set them; the others are those of the data
+	values map[string]op.Element
 }
 
-var all = []num.DType{num.F32, num.F16, num.BF16}
+// list is what is measured by default: the shapes of a small transformer's step.
+var list = []row{
+	{op: "gelu.forward", dtypes: all, shapes: []string{"R=16384,C=1024"}},
+	{op: "gelu.backward", dtypes: all, shapes: []string{"R=16384,C=1024"}},
+	{op: "softmax.forward", dtypes: all, shapes: []string{"R=4096,C=1024", "R=256,C=32768"}},
+	{op: "softmax.backward", dtypes: all, shapes: []string{"R=4096,C=1024", "R=256,C=32768"}},
+	{op: "crossentropy", dtypes: common, shapes: []string{"R=1024,C=32768"}},
+	{op: "layernorm.forward", dtypes: common, shapes: []string{"R=4096,C=1024"}},
+	{op: "layernorm.backward", dtypes: common, shapes: []string{"R=4096,C=1024"}},
+	{op: "embedding.forward", dtypes: common, shapes: []string{"Q=8192,D=1024,V=32768"}},
+	{op: "embedding.backward", dtypes: common, shapes: []string{"Q=8192,D=1024,V=32768"}},
+	{
+		op: "adamw.step", dtypes: []num.DType{num.F32}, shapes: []string{"R=32768,C=1024"},
+		given: map[string]float64{"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01, "t": 10},
+	},
+	{op: "rmsnorm.forward", dtypes: common, shapes: []string{"R=4096,C=1024"}},
+	{op: "rmsnorm.residual.forward", dtypes: common, shapes: []string{"R=4096,C=1024"}},
+	{op: "rmsnorm.backward", dtypes: common, shapes: []string{"R=4096,C=1024"}, values: ofNormal},
+	{op: "rmsnorm.residual.backward", dtypes: common, shapes: []string{"R=4096,C=1024"}, values: ofNormal},
+	{op: "rope.forward", dtypes: common, shapes: []string{"R=65536,C=64,P=4096"}},
+	{op: "rope.norm.forward", dtypes: common, shapes: []string{"R=65536,C=64,P=4096"}},
+	{op: "swiglu.forward", dtypes: common, shapes: []string{"R=8192,C=1024"}},
+	{op: "swiglu.backward", dtypes: common, shapes: []string{"R=8192,C=1024"}},
+	{op: "silu.forward", dtypes: common, shapes: []string{"R=8192,C=1024"}},
+	{op: "silu.backward", dtypes: common, shapes: []string{"R=8192,C=1024"}},
+	{op: "gelu.erf.forward", dtypes: common, shapes: []string{"R=8192,C=1024"}},
+	{op: "gelu.erf.backward", dtypes: common, shapes: []string{"R=8192,C=1024"}},
+	{op: "relu2.forward", dtypes: common, shapes: []string{"R=8192,C=1024"}},
+	{op: "relu2.backward", dtypes: common, shapes: []string{"R=8192,C=1024"}},
+	{op: "router.softmax.forward", dtypes: []num.DType{num.F32}, shapes: []string{"R=32768,C=32,K=4"}, given: map[string]float64{"k": 4}},
+	{op: "dispatch.forward", dtypes: []num.DType{num.I32}, shapes: []string{"T=32768,S=4,E=32"}},
+	{op: "combine.permute.forward", dtypes: common, shapes: []string{"Q=32768,V=8192,D=1024"}},
+	{op: "combine.forward", dtypes: common, shapes: []string{"Q=8192,S=4,V=32768,D=1024"}},
+	{op: "dropout.forward", dtypes: common, shapes: []string{"R=8192,C=1024"}, given: map[string]float64{"keep": 0.9, "seed": 1}},
+	{op: "sample", dtypes: []num.DType{num.F32}, shapes: []string{"R=64,C=128256"}, data: "greedy", given: map[string]float64{"seed": 1}},
+	{op: "sample", dtypes: []num.DType{num.F32}, shapes: []string{"R=64,C=128256"}, given: map[string]float64{"seed": 1}},
+	{op: "sgd.step", dtypes: []num.DType{num.F32}, shapes: []string{"R=32768,C=1024"}},
+	{op: "gemm.forward", dtypes: all, shapes: []string{"M=256,K=256,N=256", "M=512,K=512,N=512", "M=1024,K=1024,N=1024", "M=2048,K=2048,N=2048", "M=4096,K=1024,N=1024", "M=64,K=4096,N=1024"}},
+	{op: "gemm.grad_a", dtypes: []num.DType{num.F32}, shapes: []string{"M=1024,K=1024,N=1024"}},
+	{op: "gemm.grad_b", dtypes: []num.DType{num.F32}, shapes: []string{"M=1024,K=1024,N=1024"}},
+	{op: "gemm.batched.forward", dtypes: common, shapes: []string{"H=64,M=64,K=64,N=64"}},
+	{op: "gelu.forward", dtypes: []num.DType{num.F32}, shapes: []string{"R=1,C=1000"}},
+	{op: "softmax.forward", dtypes: []num.DType{num.F32}, shapes: []string{"R=1,C=1000"}},
+	{op: "layernorm.forward", dtypes: []num.DType{num.F32}, shapes: []string{"R=1,C=1000"}},
+}
+
+// ofNormal gives rows of normally distributed numbers, whose mean square is about 1, their reciprocal root.
+// A peer that computes it again then has nearly the same results.
+var ofNormal = map[string]op.Element{"rstd": func(*gen.Generator, int, int) float32 { return 1 }}
+
+var (
+	all    = []num.DType{num.F32, num.F16, num.BF16}
+	common = []num.DType{num.F32, num.BF16}
+)
 
 // Filter selects cases. What is empty selects everything.
 type Filter struct {
@@ -67,7 +107,7 @@ func Cases(operations []*op.Operation, f Filter) ([]*Case, error) {
 				continue
 			}
 			for _, shape := range row.shapes {
-				c, err := newCase(operations[i], t, shape, f.Sizes)
+				c, err := row.newCase(operations[i], t, shape, f.Sizes)
 				if err != nil {
 					return nil, err
 				}
@@ -81,11 +121,18 @@ func Cases(operations []*op.Operation, f Filter) ([]*Case, error) {
 	return cases, nil
 }
 
-func newCase(o *op.Operation, t num.DType, shape string, sizes map[string]int) (*Case, error) {
+func (r *row) newCase(o *op.Operation, t num.DType, shape string, sizes map[string]int) (*Case, error) {
 	c := &Case{Operation: o, Data: o.Data[0], DType: t}
+	if i := slices.IndexFunc(o.Data, func(d op.Data) bool { return d.Name == r.data }); i >= 0 {
+		c.Data = o.Data[i]
+	}
 	d := c.Data.Definition
 	if c.DTypes = d.DTypes(t); c.DTypes == nil {
 		return nil, fmt.Errorf("%s cannot be stored in %v", d.Name, t)
+	}
+	if r.values != nil {
+		c.Data.Values = maps.Clone(c.Data.Values)
+		maps.Copy(c.Data.Values, r.values)
 	}
 	c.Data.Sizes = map[string]int{}
 	for part := range strings.SplitSeq(shape, ",") {
@@ -99,25 +146,28 @@ func newCase(o *op.Operation, t num.DType, shape string, sizes map[string]int) (
 		}
 		c.Data.Sizes[letter] = n
 	}
-	return c, c.setParams()
+	return c, c.setParams(r.given)
 }
 
-// setParams sets parameters that every library has: gradients of the mean loss, and an
-// optimizer's usual numbers.
-func (c *Case) setParams() error {
+// setParams sets parameters: those given, those of the data, and the gradient of the mean of a loss,
+// which every library has. An operation that derives its own has only those that are given.
+func (c *Case) setParams(given map[string]float64) error {
 	d := c.Data.Definition
-	c.Given = map[string]float64{}
-	for i, p := range d.Params {
-		c.Given[p.Name] = c.Data.Params[i]
+	all := map[string]float64{}
+	if c.Operation.Derive == nil {
+		for i, p := range d.Params {
+			all[p.Name] = c.Data.Params[i]
+		}
+		if slices.ContainsFunc(d.Operands, func(o def.Operand) bool { return o.Name == "label" }) {
+			all["scale"] = 1 / float64(c.Data.Sizes["R"])
+		}
 	}
-	if _, ok := c.Given["scale"]; ok {
-		c.Given["scale"] = 1 / float64(c.Data.Sizes["R"])
-	}
-	used := c.Given
+	maps.Copy(all, given)
+	c.Given = all
+	used := all
 	if derive := c.Operation.Derive; derive != nil {
-		c.Given = map[string]float64{"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01, "t": 10}
 		var err error
-		if used, err = derive(d, maps.Clone(c.Given)); err != nil {
+		if used, err = derive(d, maps.Clone(all)); err != nil {
 			return err
 		}
 	}
@@ -126,6 +176,14 @@ func (c *Case) setParams() error {
 		c.Data.Params[i] = used[p.Name]
 	}
 	return nil
+}
+
+// Name returns the name of the operation, and of the kind of data if it is not the first.
+func (c *Case) Name() string {
+	if c.Data.Name == c.Operation.Data[0].Name {
+		return c.Operation.Name
+	}
+	return c.Operation.Name + " " + c.Data.Name
 }
 
 // Shape returns the sizes as text: R=4096,C=1024.
@@ -137,7 +195,7 @@ func (c *Case) Shape() string {
 	return strings.Join(parts, ",")
 }
 
-func (c *Case) String() string { return fmt.Sprintf("%s %v %s", c.Operation.Name, c.DType, c.Shape()) }
+func (c *Case) String() string { return fmt.Sprintf("%s %v %s", c.Name(), c.DType, c.Shape()) }
 
 // flops returns the number of multiplications and additions of products; 0 without any.
 func (c *Case) flops() float64 { return 2 * c.Data.Definition.MultiplyAdds(c.Data.Sizes) }

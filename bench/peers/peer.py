@@ -68,8 +68,8 @@ class Case:
         s = self.sets[0] = self.fresh()
         call(self.forms[self.name], s)
         outputs = self.library.outputs(self.request, s)
-        return {name: base64.b64encode(self.library.values(outputs[name], rows[name])).decode()
-                for name in rows if name in outputs}
+        return {"own": not outputs, "outputs": {name: base64.b64encode(self.library.values(outputs[name], rows[name])).decode()
+                                                for name in rows if name in outputs}}
 
 
 class Torch:
@@ -122,6 +122,32 @@ class Torch:
                 s["optimizer"] = torch.optim.AdamW([w], lr=p["lr"], betas=(p["beta1"], p["beta2"]), eps=p["eps"], weight_decay=p["weight_decay"], fused=True)
                 s["optimizer"].state[w] = {"step": torch.tensor(float(p["t"] - 1)), "exp_avg": s.pop("m").clone(), "exp_avg_sq": s.pop("v").clone()}
                 s["parameter"] = w
+        if op == "sgd.step":
+            with torch.inference_mode(False):
+                w = torch.nn.Parameter(s.pop("weight").clone())
+                w.grad = s.pop("grad").clone()
+                s["optimizer"] = torch.optim.SGD([w], lr=p["lr"], momentum=p["momentum"], dampening=p["dampening"], weight_decay=p["weight_decay"], fused=True)
+                s["optimizer"].state[w] = {"momentum_buffer": s.pop("buffer").clone()}
+                s["parameter"] = w
+        if op in ("rmsnorm.backward", "rmsnorm.residual.backward"):
+            s["rstd"] = s["rstd"].reshape(-1, 1)
+            x = s["sum"] if "residual" in op else s["x"]
+            with torch.inference_mode(False), torch.enable_grad():
+                s["inputs"] = x.clone().requires_grad_(), s["gamma"].clone().requires_grad_()
+                s["graph"] = rms_norm(self.F, s["inputs"][0], s["inputs"][1], 1e-6)
+                s["outer"] = s["dy"].clone()
+        if op.startswith("rope."):  # tables in the format of the model; the halves are views of one tensor
+            for name in ("cos", "sin"):
+                s[name] = s[name].to(s["x1"].dtype)
+            s["x"] = torch.cat((s["x1"], s["x2"]), -1)
+            s["x1"], s["x2"] = s["x"].chunk(2, -1)
+            s["position64"] = s["position"].to(torch.int64)
+            s["y"] = torch.empty_like(s["x"])
+            if "gamma1" in s:
+                s["gamma"] = torch.cat((s["gamma1"], s["gamma2"]))
+        for name in ("expert", "place", "source"):
+            if name in s:
+                s[name + "64"] = s[name].to(torch.int64)
 
     def forms(self, request):
         torch, F, aten, op = self.torch, self.F, self.aten, request["op"]
@@ -175,7 +201,84 @@ class Torch:
                 "aten.embedding_dense_backward, int32": lambda s: aten.embedding_dense_backward(s["dout"], s["index"], s["dweight"].shape[0], -1, False),
                 "zero_, index_add_": lambda s: s["dweight"].zero_().index_add_(0, s["index64"], s["dout"]),
             },
-            "adamw.step": {"torch.optim.AdamW(fused=True)": self.adamw},
+            "adamw.step": {"torch.optim.AdamW(fused=True)": self.step},
+            "sgd.step": {"torch.optim.SGD(fused=True)": self.step},
+            "rmsnorm.forward": {"F.rms_norm": lambda s: rms_norm(F, s["x"], s["gamma"], request["params"]["eps"])},
+            "rmsnorm.residual.forward": {"torch.add(out=), F.rms_norm": lambda s: self.residual(s, request["params"]["eps"])},
+            "rmsnorm.backward": {
+                "F.rms_norm, autograd": self.rms_norm_backward,
+                "aten._fused_rms_norm_backward": lambda s: aten._fused_rms_norm_backward(s["dy"], s["x"], [s["x"].shape[-1]], s["rstd"], s["gamma"], [True, True]),
+            },
+            "rmsnorm.residual.backward": {
+                "F.rms_norm, autograd, add": lambda s: self.add_sum(s, self.rms_norm_backward(s)),
+                "aten._fused_rms_norm_backward, add": lambda s: self.add_sum(s, aten._fused_rms_norm_backward(
+                    s["dy"], s["sum"], [s["sum"].shape[-1]], s["rstd"], s["gamma"], [True, True])),
+            },
+            "rope.forward": {
+                "x*cos + rotate_half(x)*sin": lambda s: self.rotate(s, s["x"]),
+                "halves": lambda s: self.rotate_halves(s, s["x1"], s["x2"]),
+                "halves(out=)": lambda s: self.rotate_into(s, s["x1"], s["x2"]),
+            },
+            "rope.norm.forward": {
+                "F.rms_norm, x*cos + rotate_half(x)*sin": lambda s: self.rotate(s, rms_norm(F, s["x"], s["gamma"], request["params"]["eps"])),
+                "F.rms_norm, halves": lambda s: self.rotate_halves(s, *rms_norm(F, s["x"], s["gamma"], request["params"]["eps"]).chunk(2, -1)),
+                "F.rms_norm, halves(out=)": lambda s: self.rotate_into(s, *rms_norm(F, s["x"], s["gamma"], request["params"]["eps"]).chunk(2, -1)),
+            },
+            "swiglu.forward": {
+                "F.silu * up": lambda s: F.silu(s["gate"]) * s["up"],
+                "aten.silu(out=), mul_": lambda s: aten.silu.out(s["gate"], out=s["y"]).mul_(s["up"]),
+            },
+            "swiglu.backward": {
+                "aten.silu, aten.silu_backward": lambda s: (aten.silu_backward(s["dy"] * s["up"], s["gate"]), F.silu(s["gate"]) * s["dy"]),
+                "aten.silu(out=), aten.silu_backward(out=)": self.swiglu_backward,
+            },
+            "silu.forward": {
+                "aten.silu(out=)": lambda s: aten.silu.out(s["x"], out=s["y"]),
+                "F.silu": lambda s: F.silu(s["x"]),
+            },
+            "silu.backward": {
+                "aten.silu_backward(out=)": lambda s: aten.silu_backward.grad_input(s["dy"], s["x"], grad_input=s["dx"]),
+                "aten.silu_backward": lambda s: aten.silu_backward(s["dy"], s["x"]),
+            },
+            "gelu.erf.forward": {
+                "aten.gelu(out=)": lambda s: aten.gelu.out(s["x"], approximate="none", out=s["y"]),
+                "F.gelu": lambda s: F.gelu(s["x"]),
+            },
+            "gelu.erf.backward": {
+                "aten.gelu_backward(out=)": lambda s: aten.gelu_backward.grad_input(s["dy"], s["x"], approximate="none", grad_input=s["dx"]),
+                "aten.gelu_backward": lambda s: aten.gelu_backward(s["dy"], s["x"], approximate="none"),
+            },
+            "relu2.forward": {
+                "F.relu().square_()": lambda s: F.relu(s["x"]).square_(),
+                "torch.clamp(out=), square_": lambda s: torch.clamp(s["x"], min=0, out=s["y"]).square_(),
+            },
+            "relu2.backward": {
+                "F.relu() * 2 * dy": lambda s: F.relu(s["x"]).mul_(2).mul_(s["dy"]),
+                "torch.clamp(out=), mul_": lambda s: torch.clamp(s["x"], min=0, out=s["dx"]).mul_(2).mul_(s["dy"]),
+            },
+            "router.softmax.forward": {"torch.softmax, torch.topk, gather": lambda s: self.route(s, s["expert"].shape[-1])},
+            "dispatch.forward": {
+                "torch.sort(stable=True), bincount": lambda s: self.dispatch(s, "expert64"),
+                "torch.sort(stable=True), bincount, int32": lambda s: self.dispatch(s, "expert"),
+            },
+            "combine.permute.forward": {
+                "torch.index_select(out=)": lambda s: torch.index_select(s["x"], 0, s["source64"], out=s["rows"]),
+                "x[source]": lambda s: s["x"][s["source64"]],
+            },
+            "combine.forward": {
+                "F.embedding_bag": lambda s: F.embedding_bag(s["place64"], s["o"], per_sample_weights=s["weight"], mode="sum"),
+                "torch.bmm": lambda s: torch.bmm(s["weight"].unsqueeze(1), s["o"][s["place64"]]).squeeze(1),
+                "(o[place] * weight).sum": lambda s: (s["o"][s["place64"]] * s["weight"].unsqueeze(-1)).sum(1),
+            },
+            "dropout.forward": {
+                "F.dropout": lambda s: F.dropout(s["x"], 1 - request["params"]["keep"], True),
+                "aten.native_dropout": lambda s: aten.native_dropout(s["x"], 1 - request["params"]["keep"], True)[0],
+            },
+            "sample": {
+                "softmax / exponential_(), argmax": self.sample,
+                "torch.multinomial": self.multinomial,
+            },
+            "sample greedy": {"argmax, logsumexp": self.greedy, "argmax, log_softmax": self.greedy_log_softmax},
         }
         if op not in forms:
             raise Unsupported("PyTorch has no form of " + op)
@@ -196,19 +299,111 @@ class Torch:
         g = aten.nll_loss_backward(s["one"], log, s["label64"], None, 1, -100, weight)
         return aten._log_softmax_backward_data.out(g, log, -1, x.dtype, out=s["dlogits"])
 
-    def adamw(self, s):
+    def residual(self, s, eps):
+        self.torch.add(s["x"], s["residual"], out=s["sum"])
+        return s["sum"], rms_norm(self.F, s["sum"], s["gamma"], eps)
+
+    def rms_norm_backward(self, s):
+        with self.torch.inference_mode(False):
+            return self.torch.autograd.grad(s["graph"], s["inputs"], s["outer"], retain_graph=True)
+
+    def add_sum(self, s, gradients):
+        return gradients[0] + s["dsum"], gradients[1]
+
+    def rotate(self, s, x):
+        torch = self.torch
+        cos, sin = (s[name].index_select(0, s["position64"]) for name in ("cos", "sin"))
+        x1, x2 = x.chunk(2, -1)
+        return (x * torch.cat((cos, cos), -1) + torch.cat((-x2, x1), -1) * torch.cat((sin, sin), -1)).chunk(2, -1)
+
+    def rotate_halves(self, s, x1, x2):
+        cos, sin = (s[name].index_select(0, s["position64"]) for name in ("cos", "sin"))
+        return x1 * cos - x2 * sin, x1 * sin + x2 * cos
+
+    def rotate_into(self, s, x1, x2):
+        torch = self.torch
+        cos, sin = (s[name].index_select(0, s["position64"]) for name in ("cos", "sin"))
+        y1, y2 = s["y"].chunk(2, -1)
+        torch.mul(x1, cos, out=y1).addcmul_(x2, sin, value=-1)
+        torch.mul(x1, sin, out=y2).addcmul_(x2, cos)
+        return y1, y2
+
+    def swiglu_backward(self, s):
+        torch, aten = self.torch, self.aten
+        aten.silu.out(s["gate"], out=s["dup"]).mul_(s["dy"])
+        torch.mul(s["dy"], s["up"], out=s["dgate"])
+        aten.silu_backward.grad_input(s["dgate"], s["gate"], grad_input=s["dgate"])
+        return s["dgate"], s["dup"]
+
+    def route(self, s, k):
+        torch = self.torch
+        score = torch.softmax(s["logits"], -1)
+        expert = torch.topk(score + s["bias"], k, -1, sorted=False).indices
+        weight = score.gather(-1, expert)
+        return expert, weight / weight.sum(-1, keepdim=True)
+
+    def dispatch(self, s, name):
+        torch = self.torch
+        expert, experts = s[name].flatten(), len(s["counts"])
+        slot = torch.sort(expert, stable=True).indices
+        counts = torch.bincount(expert, minlength=experts)
+        place = torch.empty_like(slot)
+        place[slot] = torch.arange(len(slot))
+        shape, column = s[name].shape, (-1, 1)
+        offsets = self.F.pad(counts.cumsum(0), (1, 0))
+        return counts.reshape(column), offsets.reshape(column), (slot // shape[-1]).reshape(shape), slot.reshape(shape), place.reshape(shape)
+
+    def sample(self, s):
+        torch = self.torch
+        log = torch.log_softmax(s["logits"], -1)
+        p = torch.softmax(s["logits"] / s["temperature"].unsqueeze(-1), -1)
+        token = torch.argmax(p.div_(torch.empty_like(p).exponential_()), -1)
+        return token, log.gather(-1, token.unsqueeze(-1))
+
+    def multinomial(self, s):
+        torch = self.torch
+        log = torch.log_softmax(s["logits"], -1)
+        token = torch.multinomial(torch.softmax(s["logits"] / s["temperature"].unsqueeze(-1), -1), 1)
+        return token, log.gather(-1, token)
+
+    def greedy(self, s):
+        torch = self.torch
+        logit, token = torch.max(s["logits"], -1, keepdim=True)
+        return token, logit - torch.logsumexp(s["logits"], -1, keepdim=True)
+
+    def greedy_log_softmax(self, s):
+        torch = self.torch
+        logprob, token = torch.max(torch.log_softmax(s["logits"], -1), -1, keepdim=True)
+        return token, logprob
+
+    def step(self, s):
         with self.torch.inference_mode(False), self.torch.no_grad():
             s["optimizer"].step()
+
+    # The outputs of forms that return several.
+    results = {
+        "layernorm.backward": ["dx", "dgamma", "dbeta"], "rmsnorm.residual.forward": ["sum", "y"],
+        "rmsnorm.backward": ["dx", "dgamma"], "rmsnorm.residual.backward": ["dx", "dgamma"],
+        "rope.forward": ["y1", "y2"], "rope.norm.forward": ["y1", "y2"], "swiglu.backward": ["dgate", "dup"],
+        "dispatch.forward": ["counts", "offsets", "source", "slot", "place"], "sample greedy": ["token", "logprob"],
+    }
 
     def outputs(self, request, s):
         op, result = request["op"], s["result"]
         if op == "adamw.step":
             state = s["optimizer"].state[s["parameter"]]
             return {"weight": s["parameter"], "m": state["exp_avg"], "v": state["exp_avg_sq"]}
+        if op == "sgd.step":
+            return {"weight": s["parameter"], "buffer": s["optimizer"].state[s["parameter"]]["momentum_buffer"]}
         if op == "crossentropy":
             return {"dlogits": result}
+        if op in ("sample", "dropout.forward"):
+            return {}
+        if op == "router.softmax.forward":  # in ascending order, which nobody is timed for
+            expert, order = result[0].sort(-1)
+            return {"expert": expert, "weight": result[1].gather(-1, order)}
         if isinstance(result, tuple):
-            return dict(zip(["dx", "dgamma", "dbeta"] if op == "layernorm.backward" else ["y", "mean", "rstd"], result))
+            return dict(zip(self.results.get(op, ["y", "mean", "rstd"]), result))
         return {request["result"]: result}
 
     def values(self, t, rows):
@@ -295,6 +490,10 @@ class NumPy:
         return a.reshape(-1, a.shape[-1])[rows].astype(self.np.float32).tobytes()
 
 
+def rms_norm(F, x, gamma, eps):
+    return F.rms_norm(x, [x.shape[-1]], gamma, eps)
+
+
 def product(shape):
     n = 1
     for size in shape:
@@ -314,7 +513,7 @@ def serve(library, requests, answer):
             elif request["do"] == "run":
                 answer({"ns": case.run(request["repeat"], request["calls"])})
             elif request["do"] == "check":
-                answer({"outputs": case.check(request["rows"])})
+                answer(case.check(request["rows"]))
             elif request["do"] == "release":
                 case = None
                 answer({})

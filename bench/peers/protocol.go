@@ -65,6 +65,7 @@ type Answer struct {
 	Form        string            `json:"form,omitempty"` // how the library is called
 	NS          []int64           `json:"ns,omitempty"`   // of each measurement
 	Outputs     map[string][]byte `json:"outputs,omitempty"`
+	IsOwn       bool              `json:"own,omitempty"`         // the results follow from random words of the peer's own, and are not compared
 	Unsupported string            `json:"unsupported,omitempty"` // why the library cannot compute the case
 	Error       string            `json:"error,omitempty"`
 }

@@ -2,11 +2,13 @@ package gpu_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
+	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
 	"tokitai/op/router"
@@ -94,6 +96,43 @@ func TestOrderings(t *testing.T) {
 			if text := b.tryProgram(t, program, build, warp, uint64(warp)); text != "" {
 				t.Errorf("%s, warps of %d: %s", build, warp, text)
 			}
+		}
+	}
+}
+
+// TestRanksBelow keeps the first elements of rows that are computed by the threads of a warp: few of them,
+// which are found one after another, and around the number from which all are counted.
+func TestRanksBelow(t *testing.T) {
+	t.Parallel()
+	d := def.Must(def.Rowwise("first", func(b *def.Builder) {
+		x := b.In("x")
+		keep := def.Rank(x.Add(x)).Less(b.IntParam("k"))
+		b.Out("y", def.Select(keep, x, def.Const(-7)), def.Like("x"))
+		b.OutSlots("columns", def.Packed(keep, b.Col()))
+	}))
+	var b batch
+	b.source.WriteString(plainly)
+	g := gen.New(t.Name())
+	dtypes := d.Formats()[0]
+	k := b.compile(d, dtypes, gpu.Vector)
+	if !strings.Contains(k.Source.Text, "ranks_below<T>(p.") {
+		t.Fatal("the kernel counts all ranks")
+	}
+	for _, cols := range []int{8, 64, 72, 256} {
+		threads := (cols + 7) / 8
+		for _, limit := range []int{1, 2, 8, 2*threads - 1, 2 * threads, 2*threads + 1, cols, 1 << 20} {
+			sizes := sized(d, gpu.Vector, [2]int{5, cols})
+			sizes["K"] = 9
+			c := randdef.NewCase(g, d, dtypes, sizes)
+			randdef.Contenders(g, c.Operands[0])
+			c.Params = []float64{float64(limit)}
+			b.add(t, fmt.Sprintf("%d of %d columns", limit, cols), k, c, layout{variant: gpu.Vector})
+		}
+	}
+	program := simtest.Compile(t, b.text(t), simtest.Plain)
+	for _, warp := range []int{32, 64} {
+		if text := b.tryProgram(t, program, simtest.Plain, warp, uint64(warp)); text != "" {
+			t.Errorf("warps of %d: %s", warp, text)
 		}
 	}
 }

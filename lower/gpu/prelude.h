@@ -974,6 +974,40 @@ DEVICE void ranks(i32 rank[8], const u32 key[8], u32 t, u32 threads) {
     }
 }
 
+// The ranks below a limit of such a row, which all threads have in common; other elements have some rank
+// from the limit on. One element after another is found: all threads together compare as many numbers as
+// there are columns for each, and ranks as many for each column.
+template <int T>
+DEVICE void ranks_below(i32 limit, i32 rank[8], const u32 key[8], u32 t, u32 threads) {
+    if (limit > (i32)(2 * threads)) {
+        ranks<T>(rank, key, t, threads);
+        return;
+    }
+    u32 left = 0xff;
+    UNROLL for (int j = 0; j < 8; j++) rank[j] = 0x7fffffff;
+    ROLLED for (i32 r = 0; r < limit; r++) {
+        u32 own = 0xffffffffu;
+        UNROLL for (int j = 0; j < 8; j++) own = (left >> j & 1) && key[j] < own ? key[j] : own;
+        u32 least = own;
+        UNROLL for (int d = 1; d < T; d *= 2) {
+            const u32 other = SHFL_XOR(least, d, 32);
+            least = other < least ? other : least;
+        }
+        u32 first = own == least ? t : (u32)T; // the thread with the lowest column of that key
+        UNROLL for (int d = 1; d < T; d *= 2) {
+            const u32 other = SHFL_XOR(first, d, 32);
+            first = other < first ? other : first;
+        }
+        bool is_open = first == t;
+        UNROLL for (int j = 0; j < 8; j++) {
+            const bool is_next = is_open && (left >> j & 1) && key[j] == least;
+            rank[j] = is_next ? r : rank[j];
+            left ^= is_next ? 1u << j : 0u;
+            is_open = is_open && !is_next;
+        }
+    }
+}
+
 // Returns the number of bits in the masks of threads before this one, of T threads that are neighbours.
 template <int T>
 DEVICE u32 count_before(u32 mask, u32 t) {

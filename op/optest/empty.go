@@ -3,6 +3,8 @@ package optest
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"tokitai/def"
@@ -64,6 +66,9 @@ func WithoutRows(q *engine.Queue, d *def.Definition, opts ...engine.CallOption) 
 		}
 		params = append(params, v)
 	}
+	if err := evalShapes(q, d, tensors, params, sizes, opts); err != nil {
+		return 0, err
+	}
 	if err := engine.Call(q, d, tensors, params, opts...); err != nil {
 		return 0, err
 	}
@@ -83,4 +88,29 @@ func WithoutRows(q *engine.Queue, d *def.Definition, opts ...engine.CallOption) 
 		}
 	}
 	return wrote, nil
+}
+
+// evalShapes evaluates a definition on its inputs alone and compares the shapes of the results. Sizes are
+// given, but for the batch, which follows from the inputs.
+func evalShapes(q *engine.Queue, d *def.Definition, tensors []*tensor.Tensor, params []float64, sizes map[string]int, opts []engine.CallOption) error {
+	in, named, given := engine.Args{}, engine.Params{}, maps.Clone(sizes)
+	delete(given, d.BatchAxis())
+	for i, o := range d.Operands {
+		if o.IsIn {
+			in[o.Name] = tensors[i]
+		}
+	}
+	for i, p := range d.Params {
+		named[p.Name] = params[i]
+	}
+	results, err := engine.Eval(q, d, in, append(opts, engine.WithSizes(given), engine.WithParams(named))...)
+	if err != nil {
+		return fmt.Errorf("without outputs: %w", err)
+	}
+	for i, o := range d.Operands {
+		if r := results[o.Name]; r != nil && !slices.Equal(r.Shape(), tensors[i].Shape()) {
+			return fmt.Errorf("without outputs: %s has the shape %v, want %v", o.Name, r.Shape(), tensors[i].Shape())
+		}
+	}
+	return nil
 }

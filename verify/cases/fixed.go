@@ -125,10 +125,15 @@ func (f *Fixed) apply(params []float64) []float64 {
 // Keeps reports whether a relation changes no parameter that is fixed.
 func (f *Fixed) Keeps(d *def.Definition, s op.Scaling) bool {
 	for name, exponent := range s.Params {
-		_, isFixed := f.numbers[d.Param(name)]
-		if exponent != 0 && (isFixed || len(f.settings) > 0) {
+		if exponent != 0 && !f.IsFree(d.Param(name)) {
 			return false
 		}
 	}
 	return true
+}
+
+// IsFree reports whether a relation may give the parameter at a position another value.
+func (f *Fixed) IsFree(param int) bool {
+	_, isFixed := f.numbers[param]
+	return !isFixed && len(f.settings) == 0
 }
