@@ -15,19 +15,30 @@ import (
 // Every carefully written kernel reaches one half, in whatever form it is written, and no kernel
 // does whose errors are as large as those of a narrower format (docs/promises.md has the
 // figures).
+//
+// A stream in 16 bits has weights by a short power of two, whose error shows in what is stored in f32.
+// There a set is small if it has at most half of the values between two neighbours of f16: a result that
+// is rounded to f16 on its way is seen.
 const (
-	mostValues     = 16
-	mostWideValues = 256
-	leastDecided   = 0.5
+	mostValues      = 16
+	mostWideValues  = 256
+	mostShortValues = 1 << 12
+	leastDecided    = 0.5
 )
 
-// isDecided reports whether a set is small enough for its element to be decided.
-func (s *set) isDecided(d num.DType) bool {
-	if d == num.F32 {
-		return s.count <= mostWideValues
+// isDecided reports whether a set is small enough for its element, in a format, to be decided.
+func (t *Target) isDecided(s *set, d num.DType) bool {
+	switch {
+	case d != num.F32:
+		return s.count <= mostValues
+	case t.hasShortWeights():
+		return s.count <= mostShortValues
 	}
-	return s.count <= mostValues
+	return s.count <= mostWideValues
 }
+
+// hasShortWeights reports whether the target is a stream, or its gradients, in 16 bits.
+func (t *Target) hasShortWeights() bool { return t.Definition.Stream() != nil && t.DType != num.F32 }
 
 // closeness counts the values of a format that numpy.allclose considers equal to y: those within
 // 1e-2 + 1e-2·|y| of it.
@@ -82,7 +93,7 @@ func (v *view) countSet(j *judgement, t *tally, s *set, operand, row, col int) {
 		return
 	}
 	j.Admissible.count(s.count)
-	if t.Known++; s.isDecided(d) {
+	if t.Known++; v.target.isDecided(s, d) {
 		t.Decided++
 	}
 	t.Values += float64(s.count)
