@@ -73,6 +73,10 @@ func (t *Target) makeChecks() []*check {
 			add(evidence.Relations, "sequences", inSequences)
 			list[len(list)-1].Sizes = sequenceSizes(d)
 		}
+		if f := d.Stream(); f != nil && f.IsPaged() {
+			add(evidence.Relations, "pages", inPages)
+			list[len(list)-1].Sizes = pageSizes(d)
+		}
 		if d.Product() != nil {
 			if t.Lowering.Promise.Order.Kind != def.Pairwise && t.Lowering.Promise.AccumFor == nil && t.Lowering.Promise.Accum.P == 0 && d.Groups().Of != d.SummedOver() {
 				add(evidence.Relations, "pad-"+d.SummedOver(), padded)
