@@ -14,23 +14,21 @@ type weighing struct{ *def.Stream }
 
 func (f weighing) enclose(k *call, r *Result) error {
 	if k.Mode == Rounded && k.Order != nil { // in another order, exponents are taken relative to other maxima
-		s, err := EncloseStable(k.d, k.operands, StableOptions{Params: k.Params, Accum: k.Accum, Order: *k.Order, FunctionULP: k.FunctionULP, Context: k.Context})
-		if err != nil {
-			return err
-		}
-		r.enclosures = make([][]ball.Ball, len(k.d.Operands))
-		for i, z := range s.outputs {
-			r.enclosures[i] = z.box
-		}
-		return nil
+		return encloseInOrder(k, r)
 	}
 	r.enclosures = room[ball.Ball](k)
 	return weighAll(k, f.Stream, ball.Ball{}, nil, put(k, r.enclosures))
 }
 
-func checkOrder(k *call) error {
-	if k.Mode == Rounded && k.Order != nil {
-		return fmt.Errorf("%s: the sums of a stream have the order of its rule, and no other", k.d.Name)
+// encloseInOrder encloses what a stream, or its gradients, may be in an order of sums.
+func encloseInOrder(k *call, r *Result) error {
+	s, err := EncloseStable(k.d, k.operands, StableOptions{Params: k.Params, Accum: k.Accum, Order: *k.Order, FunctionULP: k.FunctionULP, Context: k.Context})
+	if err != nil {
+		return err
+	}
+	r.enclosures = make([][]ball.Ball, len(k.d.Operands))
+	for i, z := range s.outputs {
+		r.enclosures[i] = z.box
 	}
 	return nil
 }

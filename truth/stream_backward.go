@@ -1,7 +1,6 @@
 package truth
 
 import (
-	"fmt"
 	"math"
 
 	"tokitai/def"
@@ -13,8 +12,8 @@ import (
 type weighingBackward struct{ *def.StreamBackward }
 
 func (f weighingBackward) enclose(k *call, r *Result) error {
-	if err := checkOrder(k); err != nil {
-		return err
+	if k.Mode == Rounded && k.Order != nil {
+		return encloseInOrder(k, r)
 	}
 	r.enclosures = room[ball.Ball](k)
 	return weighBackward(k, f.StreamBackward, ball.Ball{}, nil, put(k, r.enclosures))
@@ -28,30 +27,41 @@ func (weighingBackward) findGrid(*Grid, GridOptions) error { return nil }
 
 func (weighingBackward) findForms(*Forms) error { return nil }
 
-func (weighingBackward) encloseStable(s *Stable) error {
-	return fmt.Errorf("%s: no sets are known of what the gradients of a stream may be in other orders: promise bits", s.call.d.Name)
-}
-
 // backwardWeigher evaluates the gradients of a stream in one kind of number.
 type backwardWeigher[T ball.Number[T]] struct {
 	*weigher[T]
 	f     *def.StreamBackward
 	open  *places // nil for all
 	scale T
+	watch func(r *backwardRow[T], s backwardSequence) error // if not nil, is called with every row
 }
 
 func weighBackward[T ball.Number[T]](k *call, f *def.StreamBackward, zero T, open *places, yield func(operand, row, col int, v T)) error {
+	w, err := newBackwardWeigher(k, f, zero, yield)
+	if err != nil {
+		return err
+	}
+	w.open = open
+	return w.all()
+}
+
+func newBackwardWeigher[T ball.Number[T]](k *call, f *def.StreamBackward, zero T, yield func(operand, row, col int, v T)) (*backwardWeigher[T], error) {
 	inner, err := newWeigher(k, &f.Stream, zero, yield)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w := &backwardWeigher[T]{weigher: inner, f: f, open: open}
+	w := &backwardWeigher[T]{weigher: inner, f: f}
 	outputs, err := w.evaluate(-1, 0, 0, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w.scale = outputs[f.Scale()].x[0]
-	queries := &k.operands[f.QueryStarts]
+	return w, nil
+}
+
+// all evaluates the gradients, or those that have open places.
+func (w *backwardWeigher[T]) all() error {
+	queries := &w.operands[w.f.QueryStarts]
 	for b := range queries.Rows - 1 {
 		keys := w.enter(b)
 		for kv := range w.heads {
@@ -76,6 +86,10 @@ type backwardRow[T any] struct {
 	token, head int
 	p, ds       []T // as stored
 	visible     []bool
+
+	outputs       []vector[T] // of the body
+	exponents, dp []T
+	origin, delta T
 }
 
 func (w *backwardWeigher[T]) sequence(s backwardSequence) error {
@@ -131,24 +145,21 @@ func (w *backwardWeigher[T]) row(t, head int, s backwardSequence) (r backwardRow
 	if err != nil {
 		return r, err
 	}
-	r = backwardRow[T]{token: t, head: head, p: make([]T, n), ds: make([]T, n)}
-	var exponents []T
-	exponents, r.visible = w.see(outputs, n)
+	r = backwardRow[T]{token: t, head: head, p: make([]T, n), ds: make([]T, n), dp: make([]T, n), outputs: outputs}
+	r.exponents, r.visible = w.see(outputs, n)
 	z := float64(w.operands[w.f.LogSum].At(t*w.heads+s.kv, head%w.shared))
 	if math.IsInf(z, -1) {
 		z = 0
 	}
-	origin := w.zero.FromFloat64(z)
-	delta := w.delta(t*w.heads*w.shared + head)
-	dp := make([]T, n)
-	w.products(dp, w.f.OutGradient, w.f.Value, t, head, n)
+	r.origin, r.delta = w.zero.FromFloat64(z), w.delta(t*w.heads*w.shared+head)
+	w.products(r.dp, w.f.OutGradient, w.f.Value, t, head, n)
 	slopes := outputs[w.f.Slope()].x
 	for c := range n {
 		if !r.visible[c] {
 			continue
 		}
-		r.p[c] = w.bounded(exponents[c], origin)
-		r.ds[c] = w.step(r.p[c].Mul(w.step(dp[c].Sub(delta), 0)), tiny)
+		r.p[c] = w.bounded(r.exponents[c], r.origin)
+		r.ds[c] = w.step(r.p[c].Mul(w.step(r.dp[c].Sub(r.delta), 0)), tiny)
 		r.ds[c] = w.step(r.ds[c].Mul(slopes[min(c, len(slopes)-1)]), tiny)
 		if w.Mode == Rounded {
 			w.rounding.store(r.p[c:c+1], w.dtype)
@@ -157,12 +168,15 @@ func (w *backwardWeigher[T]) row(t, head int, s backwardSequence) (r backwardRow
 	}
 	w.query(&r, s)
 	if w.f.HasBase() {
-		x := w.step(w.bounded(outputs[2].x[0], origin).Mul(delta), tiny).Neg()
+		x := w.step(w.bounded(outputs[2].x[0], r.origin).Mul(r.delta), tiny).Neg()
 		ln2 := w.zero.FromFloat64(2).Log()
 		if w.Mode == Rounded {
 			ln2 = w.zero.FromFloat64(float64(float32(math.Ln2)))
 		}
 		w.yield(w.f.BaseGradient, t*w.heads+s.kv, head%w.shared, w.step(x.Mul(ln2), tiny))
+	}
+	if w.watch != nil {
+		return r, w.watch(&r, s)
 	}
 	return r, nil
 }

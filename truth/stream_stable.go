@@ -7,6 +7,7 @@ import (
 	"tokitai/def"
 	"tokitai/num"
 	"tokitai/num/ball"
+	"tokitai/promise"
 )
 
 // Under the promise stable, a stream may be computed in any form: in other blocks, in any order, with
@@ -32,21 +33,38 @@ import (
 //
 // A base is a key whose value is 0.
 func (f weighing) encloseStable(s *Stable) error {
+	z, enclosures, err := newLooseRows(s, f.Stream)
+	if err != nil {
+		return err
+	}
+	if z.exact, err = newWeigher(s.call, f.Stream, ball.Ball{}, put(s.call, enclosures)); err != nil {
+		return err
+	}
+	z.exact.watch = z.row
+	if err := z.exact.all(nil); err != nil {
+		return err
+	}
+	z.finish()
+	return nil
+}
+
+// newLooseRows returns what finds the errors of a stream or of its gradients, and room for their exact
+// results.
+func newLooseRows(s *Stable, f *def.Stream) (*looseRows, [][]ball.Ball, error) {
 	if s.o.Accum.P > 0 {
-		return fmt.Errorf("%s: a stream has no panels", s.call.d.Name)
+		return nil, nil, fmt.Errorf("%s: a stream has no panels", s.call.d.Name)
 	}
 	if len(s.o.Declares.Roundings) > 0 {
-		return fmt.Errorf("%s: roundings of the values of a stream cannot be declared", s.call.d.Name)
+		return nil, nil, fmt.Errorf("%s: roundings of the values of a stream cannot be declared", s.call.d.Name)
 	}
-	k := s.call
-	z := &looseRows{s: s, f: f.Stream, outputs: map[int]*stableOutput{}}
-	enclosures := room[ball.Ball](k)
+	z := &looseRows{s: s, f: f, outputs: map[int]*stableOutput{}, height: s.o.Order.Height}
+	enclosures := room[ball.Ball](s.call)
 	for i, list := range enclosures {
 		if list != nil {
 			z.outputs[i] = &stableOutput{exact: list, fixed: make([]float64, len(list))}
 		}
 	}
-	loose := *k
+	loose := *s.call
 	loose.Options.Mode, loose.Options.Order = Rounded, nil
 	for _, n := range f.Math.Nodes {
 		if n.Op == def.OpCall {
@@ -55,25 +73,22 @@ func (f weighing) encloseStable(s *Stable) error {
 		}
 	}
 	var err error
-	if z.loose, err = newWeigher(&loose, f.Stream, ball.Ball{}, nil); err != nil {
-		return err
+	if z.loose, err = newWeigher(&loose, f, ball.Ball{}, nil); err != nil {
+		return nil, nil, err
 	}
 	z.loose.scoreError, z.loose.inputError = z.scoreError, stableFactor*unit
-	if z.exact, err = newWeigher(k, f.Stream, ball.Ball{}, put(k, enclosures)); err != nil {
-		return err
-	}
-	z.exact.watch = z.row
-	if err := z.exact.all(nil); err != nil {
-		return err
-	}
+	return z, enclosures, nil
+}
+
+// finish makes the sets.
+func (z *looseRows) finish() {
 	for _, o := range z.outputs {
 		o.box = make([]ball.Ball, len(o.exact))
 		for i, x := range o.exact {
 			o.box[i] = x.Widen(0, o.fixed[i])
 		}
 	}
-	s.outputs = z.outputs
-	return nil
+	z.s.outputs = z.outputs
 }
 
 // looseRows finds the errors that stable admits, row by row.
@@ -83,24 +98,40 @@ type looseRows struct {
 	exact   *weigher[ball.Ball]
 	loose   *weigher[ball.Ball] // evaluates exponents with all their errors
 	outputs map[int]*stableOutput
+	height  func(terms int) int // of a sum
 }
 
-// scoreError bounds the error of a score: in the declared order, and by steps of the model.
+// scoreError bounds the error of a score, whose factors have k units each.
 func (z *looseRows) scoreError(p products, abs float64) float64 {
+	return z.productError(p, abs, 2*stableFactor*unit)
+}
+
+// productError bounds the error of a sum of products: in the declared order, and by steps of the model.
+// The products have an error of their own.
+func (z *looseRows) productError(p products, abs, each float64) float64 {
 	n := len(p.a)
-	g := gamma(z.s.o.Order.Height(n)+1) + 2*stableFactor*unit
+	g := gamma(z.height(n)+1) + each
 	e := float64(g*abs) + float64(float64(n)*z.lost()*(1+g))
 	if z.s.o.Declares.FlushesSubnormals {
 		sizes := sizesOf(p)
 		e += float64(z.lost() * (sizes[0] + sizes[1]))
 	}
 	if z.s.o.Accum != def.FMAChain {
-		e = max(e, stepsError(p, z.loose.dtype, z.s.o.Accum)+float64(2*stableFactor*unit*abs))
+		e = max(e, stepsError(p, z.loose.dtype, z.s.o.Accum)+float64(each*abs))
 	}
 	if !(abs+e <= math.MaxFloat32/nearOverflow) {
 		return math.Inf(1)
 	}
 	return e * (1 + 0x1p-40)
+}
+
+// sumError bounds the relative error of a sum of n products, and of more steps.
+func (z *looseRows) sumError(n, more int) float64 {
+	e := gamma(z.height(n) + more)
+	if z.s.o.Accum != def.FMAChain { // as if every product were a step of its own
+		e += float64(float64(n+1) * (math.Ldexp(1, -z.s.o.Accum.F) + 0x1p-23))
+	}
+	return e
 }
 
 // lost is what underflow may lose.
@@ -147,10 +178,7 @@ func (z *looseRows) row(x *streamRow[ball.Ball]) error {
 		return nil
 	}
 	n := len(keys)
-	height := gamma(z.s.o.Order.Height(n) + 1 + z.rescales(x, keys) + (n+15)/16)
-	if z.s.o.Accum != def.FMAChain { // as if every product were a step of its own
-		height += float64(float64(n+1) * (math.Ldexp(1, -z.s.o.Accum.F) + 0x1p-23))
-	}
+	height := z.sumError(n, 1+z.rescales(x, keys)+(n+15)/16)
 	relative, eta, _ := storageError(w.dtype)
 	if w.dtype == num.F32 {
 		relative, eta = 0, 0
@@ -218,8 +246,7 @@ func (z *looseRows) weigh(x *streamRow[ball.Ball], keys []seenKey) (shift, sum f
 	for _, k := range keys {
 		largest, size, most = max(largest, k.t), max(size, math.Abs(k.t)), max(most, k.d)
 	}
-	f := z.f.Weights(z.loose.dtype)
-	power := z.s.errorOf("exp2", max(f.ULPs, z.s.o.FunctionULP))
+	power := z.power()
 	raw := 0.0
 	if z.s.o.Declares.RawParams {
 		raw = stableFactor * unit
@@ -244,10 +271,14 @@ func (z *looseRows) weigh(x *streamRow[ball.Ball], keys []seenKey) (shift, sum f
 	return shift, sum, shift < 0.5
 }
 
+// power is the error of a power of two.
+func (z *looseRows) power() promise.Error {
+	return z.s.errorOf("exp2", max(z.f.Weights(z.loose.dtype).ULPs, z.s.o.FunctionULP))
+}
+
 // absolute is the error of a power of two that is relative to the largest weight.
 func (z *looseRows) absolute() float64 {
-	f := z.f.Weights(z.loose.dtype)
-	power := z.s.errorOf("exp2", max(f.ULPs, z.s.o.FunctionULP))
+	f, power := z.f.Weights(z.loose.dtype), z.power()
 	return power.Absolute + f.Absolute + max(float64((2*power.ULPs+power.Relative/unit)*z.lost()), 1/math.MaxFloat32)
 }
 

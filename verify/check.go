@@ -73,6 +73,10 @@ func (t *Target) makeChecks() []*check {
 			add(evidence.Relations, "sequences", inSequences)
 			list[len(list)-1].Sizes = sequenceSizes(d)
 		}
+		if f := d.Stream(); f != nil && f.IsPaged() {
+			add(evidence.Relations, "pages", inPages)
+			list[len(list)-1].Sizes = pageSizes(d)
+		}
 		for _, letter := range namedAxes(d) {
 			add(evidence.Relations, "unnamed-"+letter, unnamed(letter))
 		}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -13,7 +14,8 @@ import (
 
 // The check sequences verifies, for definitions whose axes are divided into sequences, that a query has
 // the same bits in every batch: its sequence alone, its sequence among others in reverse order, among
-// others that hold nothing but NaN, and with the last queries of each sequence alone.
+// others that hold nothing but NaN, and with the last queries of each sequence alone. What is computed
+// for a key, from all queries of its sequence, has the same bits in the first three.
 
 // sequenceSizes returns sizes with several sequences.
 func sequenceSizes(d *def.Definition) func(length int) []cases.Size {
@@ -65,21 +67,22 @@ func inSequences(x *trialRun) (int64, *finding, error) {
 		s := parts[rows]
 		parts[rows] = tokens{s.end - (s.end-s.first+1)/2, s.end}
 	}
+	everything := slices.Collect(maps.Keys(starts))
 	var sum parts
 	for b := range count {
-		if sum.add(x.pick(whole(b), nil, fmt.Sprintf("with sequence %d alone", b))) {
+		if sum.add(x.pick(whole(b), everything, nil, fmt.Sprintf("with sequence %d alone", b))) {
 			return sum.compared, sum.f, sum.err
 		}
 	}
-	_ = sum.add(x.pick(whole(reverse...), nil, "with the sequences in reverse order")) ||
-		sum.add(x.pick(late, nil, "with the last queries of each sequence alone")) ||
-		sum.add(x.pick(whole(all...), func(b int) bool { return b%2 == 1 }, "with NaN in every other sequence"))
+	_ = sum.add(x.pick(whole(reverse...), everything, nil, "with the sequences in reverse order")) ||
+		sum.add(x.pick(late, []string{rows}, nil, "with the last queries of each sequence alone")) ||
+		sum.add(x.pick(whole(all...), everything, func(b int) bool { return b%2 == 1 }, "with NaN in every other sequence"))
 	return sum.compared, sum.f, sum.err
 }
 
 // pick runs the case with parts of its sequences, in that order, those that are spoilt filled with NaN,
-// and compares the queries of the others with those of the case.
-func (x *trialRun) pick(list []map[string]tokens, isSpoilt func(b int) bool, what string) (int64, *finding, error) {
+// and compares what the others have along the given axes with the same of the case.
+func (x *trialRun) pick(list []map[string]tokens, axes []string, isSpoilt func(b int) bool, what string) (int64, *finding, error) {
 	t := x.l.target
 	d := t.Definition
 	total, from := map[string]int{}, map[string][]int{} // of each letter: how many, and which they were; -1 if spoilt
@@ -145,13 +148,13 @@ func (x *trialRun) pick(list []map[string]tokens, isSpoilt func(b int) bool, wha
 			}
 		}
 	}
-	rows := d.AxisOf(def.Row)
 	return x.again(l, evidence.Relations, what, expectation{at: func(i, r, col int) (uint64, bool) {
-		if d.Operands[i].Dims[0] != rows {
+		axis := d.Operands[i].Dims[0]
+		if !slices.Contains(axes, axis) {
 			return 0, false
 		}
-		each := l.array(i).Rows / total[rows]
-		at := from[rows][r/each]
+		each := l.array(i).Rows / total[axis]
+		at := from[axis][r/each]
 		if at < 0 {
 			return 0, false
 		}

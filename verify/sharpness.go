@@ -41,13 +41,17 @@ func (v *view) isDecided(s *set, operand, row, col int) bool {
 // coarse returns how many values the definition's promise admits for an element, 0 if none of its
 // functions is coarse, or if the promise is not computed.
 func (v *view) coarse(operand, row, col int) int64 {
-	isCoarse := func(f *def.Function) bool { return f.ULPs > coarseULPs }
-	if v.truth == nil || !slices.ContainsFunc(v.target.Definition.FunctionsFor(v.target.DType), isCoarse) || !v.truth.promised.At(operand, row, col).Known() {
+	if v.truth == nil || !v.target.hasCoarseFunctions() || !v.truth.promised.At(operand, row, col).Known() {
 		return 0
 	}
 	lo, hi := v.truth.promised.Between(operand, row, col)
 	d := v.got[operand].DType
 	return num.Index(d, uint64(hi)) - num.Index(d, uint64(lo)) + 1
+}
+
+// hasCoarseFunctions reports whether the definition calls a coarse function.
+func (t *Target) hasCoarseFunctions() bool {
+	return slices.ContainsFunc(t.Definition.FunctionsFor(t.DType), func(f *def.Function) bool { return f.ULPs > coarseULPs })
 }
 
 // closeness counts the values of a format that numpy.allclose considers equal to y: those within

@@ -13,7 +13,7 @@ import (
 )
 
 // TestStreams encloses the answers of random streams, by chains and on tensor cores, in mode Rounded,
-// and the truth there in mode Exact.
+// and the truth there in mode Exact. The promise stable admits them too.
 func TestStreams(t *testing.T) {
 	drawn := 0
 	testStreams(t, gen.New("truth of streams"), func(g *gen.Generator) *def.Definition {
@@ -30,7 +30,7 @@ func TestStreamsBackward(t *testing.T) {
 }
 
 func testStreams(t *testing.T, g *gen.Generator, random func(*gen.Generator) *def.Definition) {
-	known := 0
+	known, stably := 0, 0
 	for i := range testlevel.Pick(30, 300, 3000) {
 		d := random(g)
 		dtypes := randdef.DTypes(g, d)
@@ -62,6 +62,10 @@ func testStreams(t *testing.T, g *gen.Generator, random func(*gen.Generator) *de
 		if err != nil {
 			t.Fatal(err)
 		}
+		stable, err := truth.EncloseStable(d, c.Operands, truth.StableOptions{Params: c.Params, Accum: accum})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for o := range d.Operands {
 			if !d.Operands[o].IsOut {
 				continue
@@ -69,6 +73,14 @@ func testStreams(t *testing.T, g *gen.Generator, random func(*gen.Generator) *de
 			for r := range c.Operands[o].Rows {
 				for col := range c.Operands[o].Cols {
 					z, x := rounded.At(o, r, col), exact.At(o, r, col)
+					if stable.Known(o, r, col) {
+						if stably++; !stable.Admits(o, r, col, stable.MostHeight(), c.Operands[o].Bits(r, col)) {
+							lo, hi := stable.Between(o, r, col, stable.MostHeight())
+							dtype := c.Operands[o].DType
+							t.Fatalf("stream %d, %v %v %v: %s[%d,%d] is %v, stable is %v to %v, the truth is %v\n%s", i, dtypes, accum, sizes, d.Operands[o].Name, r, col,
+								c.Operands[o].At(r, col), num.Widen(dtype, lo), num.Widen(dtype, hi), x, d.Text())
+						}
+					}
 					if !z.Known() {
 						continue
 					}
@@ -84,7 +96,7 @@ func testStreams(t *testing.T, g *gen.Generator, random func(*gen.Generator) *de
 			}
 		}
 	}
-	if known < 300 {
-		t.Errorf("%d elements are known", known)
+	if known < 300 || stably < known/2 {
+		t.Errorf("%d elements are known, %d under stable", known, stably)
 	}
 }
