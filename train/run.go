@@ -72,6 +72,9 @@ func open(q *engine.Queue, d disk, folder string, s Settings, corpus *data.Corpu
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
+	if _, err := corpus.Split(s.Block); err != nil { // before there is a folder
+		return nil, badInput("%w", err)
+	}
 	if list, err := os.ReadDir(folder); err == nil && len(list) > 0 {
 		if _, err := os.Stat(filepath.Join(folder, headerKey)); errors.Is(err, fs.ErrNotExist) && !hasOnlyOurs(list) {
 			return nil, badInput("%s: the folder has files and is no run, want a run or an empty folder", folder)

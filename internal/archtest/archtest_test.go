@@ -169,6 +169,7 @@ var rooms = []room{
 	{path: "clients/python"},
 	{path: "example/geglu"},
 	{path: "example/greedy"},
+	{path: "example/network"},
 }
 
 func TestImports(t *testing.T) {
