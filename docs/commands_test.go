@@ -89,7 +89,10 @@ var notRun = []struct {
 }
 
 // commandExits lists commands that end with another code than 0, as the text around them says.
-var commandExits = map[string]int{}
+var commandExits = map[string]int{"tokitai diff run other": exitDifferent}
+
+// exitDifferent is the exit code of a comparison that has found a difference.
+const exitDifferent = 3
 
 // commandAtRoot matches commands that are run in the root of the tree, and write nothing there that git
 // does not ignore.

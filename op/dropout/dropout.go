@@ -75,7 +75,7 @@ func numbers(d *def.Definition, keep float64, w Words) ([]float64, error) {
 	if !(keep >= 0 && keep <= 1) {
 		return nil, &device.ArgumentError{Op: d.Name, Operand: "keep", Clause: d.Name + ".C3", Got: fmt.Sprintf("is %v", keep), Want: "a probability from 0 to 1"}
 	}
-	threshold, scale := limits(keep)
+	threshold, scale := Limits(keep)
 	low, high := words(w.Seed)
 	firstLow, firstHigh := words(w.First)
 	return []float64{low, high, float64(w.Tensor), float64(w.Step), firstLow, firstHigh, threshold, scale}, nil
@@ -86,10 +86,10 @@ func words(v uint64) (low, high float64) {
 	return float64(int32(uint32(v))), float64(int32(uint32(v >> 32)))
 }
 
-// limits returns the threshold, an int32 with the bits of an unsigned number, and the scale. Of
+// Limits returns the threshold, an int32 with the bits of an unsigned number, and the scale. Of
 // 2^32 words, kept = keep·2^32 are kept, rounded to nearest even, and the scale is 2^32/kept: the
 // mean of the results is x, whatever the rounding. If none is kept, the scale is 0.
-func limits(keep float64) (threshold, scale float64) {
+func Limits(keep float64) (threshold, scale float64) {
 	exact, _ := new(big.Float).SetMantExp(big.NewFloat(keep), 32).Float64() // a power of two: exact
 	kept := math.RoundToEven(exact)
 	if kept == 0 {

@@ -92,8 +92,8 @@ func TestLimits(t *testing.T) {
 		{0.9, 429496730, 0x1p32 / 3865470566}, // 0.9·2^32 = 3865470566.4
 		{1e-300, 0, 0},
 	} {
-		if threshold, scale := limits(x.keep); uint32(int32(threshold)) != x.threshold || scale != x.scale {
-			t.Errorf("limits(%v) = %v, %v, want %v, %v", x.keep, uint32(int32(threshold)), scale, x.threshold, x.scale)
+		if threshold, scale := Limits(x.keep); uint32(int32(threshold)) != x.threshold || scale != x.scale {
+			t.Errorf("Limits(%v) = %v, %v, want %v, %v", x.keep, uint32(int32(threshold)), scale, x.threshold, x.scale)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestLimits(t *testing.T) {
 func TestWords(t *testing.T) {
 	for _, w := range []Words{{}, {Seed: 1}, used, {Seed: math.MaxUint64, Tensor: math.MinInt32, Step: math.MaxInt32, First: math.MaxUint64 - 17}} {
 		for _, keep := range []float64{0.5, 0.1, 0.9} {
-			threshold, _ := limits(keep)
+			threshold, _ := Limits(keep)
 			got := kept(t, 300, keep, w)
 			var want []int
 			for i := range 300 {

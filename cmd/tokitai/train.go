@@ -1,0 +1,279 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tokitai/data"
+	"tokitai/engine"
+	"tokitai/train"
+)
+
+// trainFlags are the flags of train.
+type trainFlags struct {
+	device, data, suffix, out string
+	set                       []string
+	dryRun, json              bool
+}
+
+func newTrain() *cobra.Command {
+	var f trainFlags
+	c := &cobra.Command{
+		Use:   "train [CONFIG]",
+		Short: "train a decoder, with the same bits on every device and after every interrupt",
+		Long: `Train a decoder of bytes on the text of a file or a folder. CONFIG is a JSON file of
+settings; --set changes single ones. Those that are not given have the values of a small
+decoder: four layers of 128.
+
+Every bit of the run follows from its settings and its data. --out is the run's folder: it
+has run.json, metrics.jsonl with a line for each step, and checkpoints. Running the same
+command again resumes from the newest checkpoint; an interrupt (SIGINT, SIGTERM) writes one
+first, if the step that is under way ends within half a second. A run that was stopped
+anywhere, also by a loss of power, has the same chain in the end as one that was not: an
+entry for each step over loss, norm and weights. 'tokitai replay' computes steps again.
+
+--data names a file, which is one document, or a folder, of which every regular file is one,
+in the order of their paths. grammar:N is a text of N letters whose entropy is known.
+
+Standard output has a line for each validation, and the last entry of the chain. Settings:
+` + inLines(train.Names(), 88),
+		Example: `  tokitai train --set steps=200 --data grammar:50000 --out run
+  tokitai train config.json --data "$(go env GOROOT)/src" --suffix .go --out run
+  tokitai train config.json --data text.txt --dry-run`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return []cobra.Completion{"json"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 && args[0] == "" {
+				return wrongUse("CONFIG is empty, want a file")
+			}
+			return f.run(c, args)
+		},
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringArrayVar(&f.set, "set", nil, "change a setting: `NAME=VALUE`; may be repeated")
+	flags.StringVar(&f.data, "data", "", "train on the text of `PATH`, a file or a folder")
+	flags.StringVar(&f.suffix, "suffix", "", "of a folder, read only files whose names end in `SUFFIX`")
+	flags.StringVar(&f.out, "out", "", "`FOLDER` of the run, begun or resumed")
+	deviceFlag(flags, &f.device, "auto", "train on")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "plan the run and measure a few steps, whose results are thrown away; write nothing")
+	jsonFlag(c, &f.json)
+	registerProgress(c)
+	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// inLines returns names in lines of at most so many columns, indented.
+func inLines(names []string, columns int) string {
+	text, line := "", ""
+	for i, name := range names {
+		if i < len(names)-1 {
+			name += ","
+		}
+		if len(line)+len(name)+3 > columns {
+			text, line = text+"  "+line+"\n", ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += name
+	}
+	return text + "  " + line
+}
+
+// settings reads the settings that the command line gives.
+func (f *trainFlags) settings(args []string) (train.Settings, error) {
+	s := train.Default()
+	if len(args) > 0 {
+		var err error
+		if s, err = train.ReadSettings(args[0]); err != nil {
+			return s, err
+		}
+	}
+	for _, one := range f.set {
+		if err := s.Set(one); err != nil {
+			return s, wrongUse("--set: %v", err)
+		}
+	}
+	return s, s.Check()
+}
+
+func (f *trainFlags) run(c *cobra.Command, args []string) error {
+	s, err := f.settings(args)
+	switch {
+	case err != nil:
+		return err
+	case f.data == "":
+		return wrongUse("--data is missing, want a file or a folder with text")
+	case f.out == "" && !f.dryRun:
+		return wrongUse("--out is missing, want the folder of the run, or --dry-run")
+	case f.out != "" && f.dryRun:
+		return wrongUse("--dry-run writes nothing: want no --out")
+	}
+	if err := checkDevice(f.device); err != nil {
+		return err
+	}
+	corpus, err := readCorpus(f.data, f.suffix)
+	if err != nil {
+		return err
+	}
+	return withQueue(c, f.device, func(q *engine.Queue) error {
+		if f.dryRun {
+			return f.plan(c, q, s, corpus)
+		}
+		return f.train(c, q, s, corpus)
+	})
+}
+
+// readCorpus reads a corpus. What is wrong with it is wrong use, unless reading fails on the way.
+func readCorpus(path, suffix string) (*data.Corpus, error) {
+	corpus, err := data.Read(path, suffix)
+	if _, isPath := errors.AsType[*fs.PathError](err); err != nil && !isPath {
+		return nil, wrongUse("--data: %v", err)
+	}
+	return corpus, err
+}
+
+// withQueue calls f with a queue on a device, which is closed afterwards.
+func withQueue(c *cobra.Command, device string, f func(q *engine.Queue) error) error {
+	q, err := openQueue(device)
+	if err != nil {
+		return err
+	}
+	defer closeUnlessInterrupted(c.Context(), q.Device())
+	defer closeUnlessInterrupted(c.Context(), q)
+	return f(q)
+}
+
+// trained is the JSON output of train.
+type trained struct {
+	Run        string   `json:"run"`
+	Device     string   `json:"device"`
+	Steps      int      `json:"steps"`
+	Resumed    int      `json:"resumed"` // the step that it began behind
+	Loss       *float32 `json:"loss,omitempty"`
+	Validation *float64 `json:"validation,omitempty"`
+	Chain      string   `json:"chain"`
+	Seconds    float64  `json:"seconds"` // of this process, from the first step on
+}
+
+func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) (err error) {
+	w := c.OutOrStdout()
+	progress := startProgress(c)
+	defer progress.end()
+	progress.say("preparing")
+	run, err := train.Open(q, f.out, s, corpus, f.data, f.suffix)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	t := run.Trainer()
+	result := trained{Run: f.out, Device: q.Device().Name(), Resumed: t.Steps()}
+	if result.Resumed > 0 && !f.json {
+		fmt.Fprintf(w, "resumed behind step %d\n", result.Resumed)
+		flush(w)
+	}
+	began, tokens := time.Now(), float64(s.Batch*s.Block)
+	err = run.Train(c.Context(), func(l train.Line) {
+		progress.of(float64(l.Step), float64(result.Resumed), float64(s.Steps))
+		if l.Loss != nil {
+			result.Loss = l.Loss
+			speed := float64(l.Step-result.Resumed) * tokens / time.Since(began).Seconds()
+			progress.say("step %d of %d, loss %.4f, norm %.3f, %.0f tokens/s", l.Step, s.Steps, *l.Loss, *l.Norm, speed)
+			return
+		}
+		result.Validation = l.Validation
+		progress.aside(func() {
+			if !f.json {
+				fmt.Fprintf(w, "step %d  loss %.4f  validation %.4f\n", l.Step, *cmp.Or(result.Loss, new(float32)), *l.Validation)
+				flush(w)
+			}
+		})
+	})
+	progress.end()
+	result.Seconds = time.Since(began).Seconds()
+	result.Steps, result.Chain = t.Steps(), t.Chain().String()
+	if e, isBad := errors.AsType[*train.NotFiniteError](err); isBad {
+		return e
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	if f.json {
+		return errors.Join(err, printJSON(w, result))
+	}
+	fmt.Fprintf(w, "step %d  chain %s\n", result.Steps, result.Chain)
+	return err
+}
+
+// planned is the output of train --dry-run.
+type planned struct {
+	Device      string  `json:"device"`
+	Parameters  int     `json:"parameters"`
+	Program     string  `json:"program"` // identity of the program of a leaf
+	Calls       int     `json:"calls"`   // of a leaf
+	MemoryBytes int64   `json:"memory_bytes"`
+	Tokens      int     `json:"tokens"` // of the corpus
+	Blocks      int     `json:"blocks"` // for training
+	Validation  int     `json:"validation_blocks"`
+	Epochs      float64 `json:"epochs"`
+	StepSeconds float64 `json:"step_seconds"`
+	Seconds     float64 `json:"seconds"` // of all steps, without validation
+}
+
+// measuredSteps is how many steps a dry run measures, behind one that is not: kernels are prepared in it.
+const measuredSteps = 3
+
+// plan prints what a run will take. Nothing of it is invented: the time is that of steps which are taken on
+// weights that nobody gets.
+func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) error {
+	progress := startProgress(c)
+	defer progress.end()
+	progress.say("measuring %d steps", measuredSteps)
+	t, err := train.New(q, s.Config, corpus)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	var times []float64
+	for i := range min(s.Steps, measuredSteps+1) {
+		if err := c.Context().Err(); err != nil {
+			return err
+		}
+		began := time.Now()
+		if _, err := t.Step(); err != nil {
+			return err
+		}
+		if i > 0 || s.Steps == 1 {
+			times = append(times, time.Since(began).Seconds())
+		}
+	}
+	progress.end()
+	slices.Sort(times)
+	p := planned{
+		Device: q.Device().Name(), Parameters: t.Parameters(), Program: t.Decoder().Program.Identity(), Calls: len(t.Decoder().Program.Calls),
+		MemoryBytes: t.Bytes(), Tokens: len(corpus.Tokens), Blocks: t.Blocks().Train, Validation: t.Blocks().Validation,
+		Epochs: float64(s.Steps) * float64(s.Batch) / float64(t.Blocks().Train), StepSeconds: times[len(times)/2],
+	}
+	p.Seconds = p.StepSeconds * float64(s.Steps)
+	w := c.OutOrStdout()
+	if f.json {
+		return printJSON(w, p)
+	}
+	fmt.Fprintf(w, "parameters  %d\n", p.Parameters)
+	fmt.Fprintf(w, "memory      %.1f MiB on %s\n", float64(p.MemoryBytes)/(1<<20), p.Device)
+	fmt.Fprintf(w, "data        %d tokens: %d blocks for training, %d for validation\n", p.Tokens, p.Blocks, p.Validation)
+	fmt.Fprintf(w, "steps       %d, %.2f epochs\n", s.Steps, p.Epochs)
+	fmt.Fprintf(w, "time        about %s: %.3f s a step, the median of %d, without validation\n", roughly(time.Duration(p.Seconds*float64(time.Second))), p.StepSeconds, len(times))
+	fmt.Fprintf(w, "program     %s, %d calls a leaf\n", p.Program, p.Calls)
+	return nil
+}

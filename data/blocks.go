@@ -1,0 +1,45 @@
+package data
+
+import "fmt"
+
+// Blocks is a corpus cut into blocks of equal length. Each token of a block has the one behind it as
+// its label. What is left at the end is not used.
+type Blocks struct {
+	Size       int // tokens of a block
+	Train      int // number of blocks for training, the first ones
+	Validation int // number of those behind them
+	tokens     []uint16
+}
+
+// Split cuts a corpus into blocks, the last tenth for validation, rounded down.
+func (c *Corpus) Split(size int) (*Blocks, error) {
+	if size < 1 {
+		return nil, fmt.Errorf("blocks of %d tokens, want at least 1", size)
+	}
+	n := (len(c.Tokens) - 1) / size
+	if len(c.Tokens) == 0 {
+		n = 0
+	}
+	b := &Blocks{size, n - n/10, n / 10, c.Tokens}
+	if b.Validation == 0 {
+		return nil, fmt.Errorf("the corpus has %d tokens, want at least %d: ten blocks of %d tokens, of which one is for validation, and a token behind them", len(c.Tokens), 10*size+1, size)
+	}
+	return b, nil
+}
+
+// Whole cuts a corpus into blocks that are all for validation.
+func (c *Corpus) Whole(size int) (*Blocks, error) {
+	if size < 1 || len(c.Tokens) < size+1 {
+		return nil, fmt.Errorf("the corpus has %d tokens, want at least %d: a block of %d tokens and one behind it", len(c.Tokens), size+1, size)
+	}
+	return &Blocks{size, 0, (len(c.Tokens) - 1) / size, c.Tokens}, nil
+}
+
+// Put writes the tokens and the labels of a block. Blocks for validation are counted on from those
+// for training.
+func (b *Blocks) Put(tokens, labels []int32, block int) {
+	from := b.tokens[block*b.Size:]
+	for i := range b.Size {
+		tokens[i], labels[i] = int32(from[i]), int32(from[i+1])
+	}
+}

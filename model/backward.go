@@ -1,0 +1,217 @@
+package model
+
+import (
+	"maps"
+
+	"tokitai/def"
+)
+
+// gradients derives the gradients of a program's weights.
+type gradients struct {
+	*Builder
+	rules  map[*def.Definition]Rule
+	needed map[*Value]bool // depends on a weight
+	of     map[*Value]Ref  // the gradient so far
+	parts  map[*Value]bool // whose gradient is written column by column
+	number map[*Value]int  // of contributions
+}
+
+// Backward adds the calls that compute the gradients of all weights on which a value depends, given
+// the gradient of that value, and returns them by the names of the weights. They are kept after a
+// run. rules are rows of the table for definitions that Rules lacks; nil for none.
+//
+// Calls are taken from the last to the first. The gradients of a value that is used several times
+// are added in that order, one addition after another: ((last + one before) + ...) + first.
+func (b *Builder) Backward(value, gradient Ref, rules map[*def.Definition]Rule) map[string]Ref {
+	g := &gradients{b, maps.Clone(Rules), map[*Value]bool{}, map[*Value]Ref{}, map[*Value]bool{}, map[*Value]int{}}
+	maps.Copy(g.rules, rules)
+	if b.err == nil && (!value.isWhole() || !gradient.isWhole() || value.value.Len() != gradient.value.Len()) {
+		b.fail("backward: the gradient is %s, want one like %s", gradient, value)
+	}
+	if b.err != nil {
+		return nil
+	}
+	for _, v := range b.values {
+		g.needed[v] = v.Kind == Weight
+	}
+	for _, c := range b.calls {
+		g.spread(c)
+	}
+	g.of[value.value] = gradient
+	for i := len(b.calls) - 1; i >= 0 && b.err == nil; i-- {
+		g.call(b.calls[i])
+	}
+	return g.ofWeights()
+}
+
+// spread notes that outputs depend on a weight if an input does.
+func (g *gradients) spread(c *Call) {
+	depends := false
+	for i, r := range c.Operands {
+		depends = depends || !c.Definition.Operands[i].IsOut && g.needed[r.value]
+	}
+	for i, r := range c.Operands {
+		if c.Definition.Operands[i].IsOut && depends {
+			g.needed[r.value] = true
+		}
+	}
+}
+
+// call adds the gradients of a call's inputs, if one of its outputs has a gradient.
+func (g *gradients) call(c *Call) {
+	d := c.Definition
+	hasGradient, isNeeded := false, false
+	for i, r := range c.Operands {
+		_, has := g.of[r.value]
+		hasGradient = hasGradient || d.Operands[i].IsOut && has
+		isNeeded = isNeeded || !d.Operands[i].IsOut && g.needed[r.value]
+	}
+	if !hasGradient || !isNeeded {
+		return
+	}
+	rule, ok := g.rules[d]
+	if !ok {
+		g.fail("%s: the table of gradients has no row for %s", c.Name, d.Name)
+		return
+	}
+	for i := range d.Operands {
+		in := c.Operands[i]
+		if out, isSame := rule.Same[d.Operands[i].Name]; isSame && g.needed[in.value] {
+			g.contribute(in, g.gradient(c, out))
+		}
+	}
+	for _, back := range rule.Backward {
+		g.backward(c, back)
+	}
+}
+
+// backward adds a call of a backward definition, unless no value needs its outputs.
+func (g *gradients) backward(c *Call, back *def.Definition) {
+	d := c.Definition
+	var inputs, outputs, targets []Ref
+	isNeeded := false
+	for i := range back.Operands {
+		o := &back.Operands[i]
+		switch {
+		case o.IsOut:
+			name := gradientOf(d, o.Name, false)
+			if name == "" {
+				g.fail("%s: %s has the output %s, which is no gradient of an input of %s", c.Name, back.Name, o.Name, d.Name)
+				return
+			}
+			in := c.Operands[d.Operand(name)]
+			isNeeded = isNeeded || g.needed[in.value]
+			targets = append(targets, in)
+		case gradientOf(d, o.Name, true) != "":
+			inputs = append(inputs, g.gradient(c, gradientOf(d, o.Name, true)))
+		case d.Operand(o.Name) >= 0:
+			inputs = append(inputs, c.Operands[d.Operand(o.Name)])
+		default:
+			g.fail("%s: %s reads %s, which is neither an operand of %s nor a gradient of one", c.Name, back.Name, o.Name, d.Name)
+			return
+		}
+	}
+	if !isNeeded || g.err != nil {
+		return
+	}
+	for _, in := range targets {
+		outputs = append(outputs, g.target(in))
+	}
+	params := Params{}
+	for i, p := range d.Params {
+		if back.Param(p.Name) >= 0 {
+			params[p.Name] = c.Params[i]
+		}
+	}
+	g.CallInto("d."+c.Name+"/"+back.Name, back, params, inputs, outputs)
+	for i, in := range targets {
+		if g.needed[in.value] && in.isWhole() {
+			g.contribute(in, outputs[i])
+		}
+	}
+}
+
+// gradient returns the gradient of an output of a call.
+func (g *gradients) gradient(c *Call, output string) Ref {
+	out := c.Operands[c.Definition.Operand(output)]
+	whole, ok := g.of[out.value]
+	if !ok {
+		g.fail("%s: the gradient of %s is wanted, and nothing that is differentiated uses it", c.Name, out.value.Name)
+		return Ref{}
+	}
+	return out.of(whole.value)
+}
+
+// target returns where the gradient of an input goes: a new value, or the same columns of the
+// gradient of the value of which the input is a part.
+func (g *gradients) target(in Ref) Ref {
+	v := in.value
+	old, ok := g.of[v]
+	if in.isWhole() || !g.needed[v] {
+		return in.of(g.contribution(v))
+	}
+	switch {
+	case !ok:
+		g.parts[v] = true
+		old = refTo(g.contribution(v))
+		g.of[v] = old
+	case !g.parts[v]:
+		g.fail("%s is used whole and in parts, want one of them: its gradient would be written twice", v.Name)
+	}
+	return in.of(old.value)
+}
+
+// contribution declares another value for gradients of v.
+func (g *gradients) contribution(v *Value) *Value {
+	g.number[v]++
+	name := "d." + v.Name
+	if g.number[v] > 1 {
+		name += "." + string(rune('0'+g.number[v]%10))
+	}
+	for g.names[name] {
+		name += "'"
+	}
+	return g.Value(name, v.DType, v.Shape...).value
+}
+
+// contribute adds a gradient of an input to what there is.
+func (g *gradients) contribute(in, gradient Ref) {
+	v := in.value
+	if g.err != nil {
+		return
+	}
+	if !in.isWhole() || g.parts[v] {
+		g.fail("%s is used whole and in parts, want one of them: its gradient would be written twice", v.Name)
+		return
+	}
+	gradient = refTo(gradient.value).As(v.Shape...)
+	old, ok := g.of[v]
+	if ok {
+		sum := refTo(g.contribution(v))
+		g.CallInto(sum.value.Name, Add, nil, []Ref{old, gradient}, []Ref{sum})
+		gradient = sum
+	}
+	g.of[v] = gradient
+}
+
+// ofWeights returns the gradients of the weights, under names of their own.
+func (g *gradients) ofWeights() map[string]Ref {
+	list := map[string]Ref{}
+	owner := map[*Value]string{}
+	for _, v := range g.values {
+		r, ok := g.of[v]
+		if v.Kind != Weight || !ok {
+			continue
+		}
+		if other, isTaken := owner[r.value]; isTaken {
+			g.fail("%s and %s have one gradient, want one each", other, v.Name)
+		}
+		owner[r.value] = v.Name
+		list[v.Name] = r
+	}
+	for value, name := range owner {
+		value.Name, value.IsKept = "grad."+name, true
+		g.names[value.Name] = true
+	}
+	return list
+}

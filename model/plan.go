@@ -1,0 +1,53 @@
+package model
+
+// plan assigns the results to buffers. A result lives from the first call that writes it to the
+// last that uses it; one that is kept has a buffer of its own, which Instance makes. Of the buffers
+// that are free a result gets the smallest that is large enough, else the largest, which grows.
+func (p *Program) plan() {
+	last := map[*Value]int{}
+	for i, c := range p.Calls {
+		for _, r := range c.Operands {
+			last[r.value] = i
+		}
+	}
+	p.buffer = map[*Value]int{}
+	var free []int
+	for i, c := range p.Calls {
+		for _, r := range c.Operands {
+			v := r.value
+			if _, isPlaced := p.buffer[v]; v.Kind != Result || v.IsKept || isPlaced {
+				continue
+			}
+			p.buffer[v], free = p.place(v, free)
+		}
+		for _, r := range c.Operands {
+			if at, isPlaced := p.buffer[r.value]; isPlaced && last[r.value] == i {
+				last[r.value] = -1 // once, if the call uses several parts
+				free = append(free, at)
+			}
+		}
+	}
+}
+
+// place takes a buffer for a value out of those that are free, or adds one.
+func (p *Program) place(v *Value, free []int) (at int, rest []int) {
+	best := -1
+	for i, b := range free {
+		size, need := p.Buffers[b], v.Bytes()
+		switch {
+		case best < 0:
+			best = i
+		case size >= need && (p.Buffers[free[best]] < need || size < p.Buffers[free[best]]):
+			best = i
+		case size < need && size > p.Buffers[free[best]]:
+			best = i
+		}
+	}
+	if best < 0 {
+		p.Buffers = append(p.Buffers, v.Bytes())
+		return len(p.Buffers) - 1, free
+	}
+	at = free[best]
+	p.Buffers[at] = max(p.Buffers[at], v.Bytes())
+	return at, append(free[:best:best], free[best+1:]...)
+}

@@ -1,0 +1,270 @@
+package model
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"tokitai/backend/cpu"
+	"tokitai/num"
+	"tokitai/op/gelu"
+	"tokitai/op/layernorm"
+	"tokitai/op/swiglu"
+)
+
+// TestPlan: while a value lives, no other value has its buffer, and sharing saves memory.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	d, err := NewDecoder(tiny, 2, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := d.Program
+	first, last := map[*Value]int{}, map[*Value]int{}
+	total := int64(0)
+	for i, c := range p.Calls {
+		for _, r := range c.Operands {
+			if _, isKnown := first[r.value]; !isKnown {
+				first[r.value] = i
+				total += r.value.Bytes()
+			}
+			last[r.value] = i
+		}
+	}
+	for a, at := range p.buffer {
+		if a.Bytes() > p.Buffers[at] {
+			t.Errorf("%s has %d bytes in a buffer of %d", a.Name, a.Bytes(), p.Buffers[at])
+		}
+		for b, other := range p.buffer {
+			if a != b && at == other && first[a] <= last[b] && first[b] <= last[a] {
+				t.Errorf("%s (calls %d to %d) and %s (%d to %d) share a buffer", a.Name, first[a], last[a], b.Name, first[b], last[b])
+			}
+		}
+	}
+	for _, v := range p.Values {
+		if _, isShared := p.buffer[v]; isShared == (v.IsKept || v.Kind != Result) {
+			t.Errorf("%s: shared %v, kept %v, %v", v.Name, isShared, v.IsKept, v.Kind)
+		}
+	}
+	if got := p.Bytes(); got*2 > total {
+		t.Errorf("buffers of %d bytes for values of %d, want less than half", got, total)
+	}
+}
+
+// TestIdentity: programs that compute something else have another identity, and the same twice the same.
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	identity := func(name string, c Config, sequences int) {
+		d, err := NewDecoder(c, sequences, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := d.Program.Identity()
+		if other, isKnown := seen[id]; isKnown {
+			t.Errorf("%s has the identity of %s", name, other)
+		}
+		seen[id] = name
+		again, err := NewDecoder(c, sequences, true)
+		if err != nil || again.Program.Text() != d.Program.Text() {
+			t.Errorf("%s: another text the second time, error %v", name, err)
+		}
+	}
+	identity("tiny", tiny, 2)
+	identity("three sequences", tiny, 3)
+	for name, change := range map[string]func(c *Config){
+		"eps": func(c *Config) { c.Eps = 1e-6 }, "tied": func(c *Config) { c.Tied = true }, "bias": func(c *Config) { c.Bias = true },
+		"dropout": func(c *Config) { c.Dropout = 0.1 }, "layers": func(c *Config) { c.Layers = 1 }, "norm": func(c *Config) { c.Norm = "layer" },
+		"positions": func(c *Config) { c.Positions = "learned" }, "gelu": func(c *Config) { c.FeedForward = "gelu" }, "heads": func(c *Config) { c.KVHeads = 1 },
+	} {
+		c := tiny
+		change(&c)
+		identity(name, c, 2)
+	}
+}
+
+// TestColumns: the gradient of a value that is used column by column is put together from its parts: a gate
+// and its values from one product have the gradients that two products give.
+func TestColumns(t *testing.T) {
+	t.Parallel()
+	const rows, in, out = 5, 4, 3
+	gradients := func(isOne bool) (x, w []float32) {
+		b := NewBuilder()
+		input := b.Weight("x", num.F32, rows, in)
+		var y Ref
+		if isOne {
+			h := b.Call("h", Linear, nil, input, b.Weight("w", num.F32, 2*out, in))[0]
+			y = b.Call("y", swiglu.ForwardDefinition, nil, h.Columns(0, out), h.Columns(out, 2*out))[0]
+		} else {
+			gate := b.Call("gate", Linear, nil, input, b.Weight("w.0", num.F32, out, in))[0]
+			up := b.Call("up", Linear, nil, input, b.Weight("w.1", num.F32, out, in))[0]
+			y = b.Call("y", swiglu.ForwardDefinition, nil, gate, up)[0]
+		}
+		given := b.Input("dy", num.F32, rows, out)
+		names := b.Backward(y, given, nil)
+		p, err := b.Program()
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := cpu.Queue()
+		instance, err := NewInstance(q, p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer instance.Close()
+		set := func(name string, at, n int) {
+			values := make([]float32, n)
+			for i := range values {
+				values[i] = float32(math.Sin(float64(at + i + len(name)%2)))
+			}
+			if err := instance.Tensor(name).SetFloat32s(values); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set("x", 7, rows*in)
+		set("dy", 1, rows*out)
+		if isOne {
+			set("w", 3, 2*out*in)
+		} else {
+			set("w.0", 3, out*in)
+			set("w.1", 3+out*in, out*in)
+		}
+		if err := instance.Run(q, nil); err != nil {
+			t.Fatal(err)
+		}
+		get := func(name string) []float32 {
+			v, err := instance.Tensor(names[name].Value().Name).Float32s()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		if isOne {
+			return get("x"), get("w")
+		}
+		return get("x"), append(get("w.0"), get("w.1")...)
+	}
+	_, one := gradients(true)
+	x, two := gradients(false)
+	if !slices.Equal(one, two) || slices.Equal(x, make([]float32, rows*in)) {
+		t.Errorf("gradients %v of one product, %v of two", one, two)
+	}
+}
+
+// TestSum: contributions to a gradient are added from the last use to the first.
+func TestSum(t *testing.T) {
+	t.Parallel()
+	b := NewBuilder()
+	x := b.Weight("x", num.F32, 1, 1)
+	y := b.Call("y", Add, nil, b.Call("first", Add, nil, x, x)[0], x)[0]
+	names := b.Backward(y, b.Input("dy", num.F32, 1, 1), nil)
+	p, err := b.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"d.x f32(1,1) = model.add dy, dy", "grad.x f32(1,1) = model.add d.x, dy"}
+	for i, c := range p.Calls[2:] {
+		if got := c.String(); i >= len(want) || got != want[i] {
+			t.Errorf("call %d of the gradient is %q, want %q", i, got, want)
+		}
+	}
+	q := cpu.Queue()
+	in, err := NewInstance(q, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	in.Tensor("dy").SetFloat32s([]float32{2})
+	if err := in.Run(q, nil); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := in.Tensor(names["x"].Value().Name).Float32s(); err != nil || v[0] != 6 {
+		t.Errorf("gradient of x+x+x is %v times 2, want 3; %v", v, err)
+	}
+}
+
+// TestBuilderErrors: mistakes are found before anything runs.
+func TestBuilderErrors(t *testing.T) {
+	t.Parallel()
+	for want, build := range map[string]func(b *Builder){
+		"without calls":      func(*Builder) {},
+		"a name of its own":  func(b *Builder) { b.Input("x", num.F32, 1); b.Input("x", num.F32, 1) },
+		"want a format and":  func(b *Builder) { b.Input("x", num.F32, 0) },
+		"1 inputs, want 2":   func(b *Builder) { b.Call("y", Add, nil, b.Input("x", num.F32, 1, 2)) },
+		"no value is given":  func(b *Builder) { b.Call("y", gelu.ForwardDefinition, nil, Ref{}) },
+		"number of elements": func(b *Builder) { b.Call("y", gelu.ForwardDefinition, nil, b.Input("x", num.F32, 1, 2).As(3)) },
+		"columns 1 to 3":     func(b *Builder) { b.Call("y", gelu.ForwardDefinition, nil, b.Input("x", num.F32, 1, 2).Columns(1, 3)) },
+		"has no parameter a": func(b *Builder) {
+			b.Call("y", gelu.ForwardDefinition, Params{"a": Number(1)}, b.Input("x", num.F32, 1, 2))
+		},
+		"size K = 3, want 2": func(b *Builder) { b.Call("y", Linear, nil, b.Input("x", num.F32, 1, 2), b.Input("w", num.F32, 4, 3)) },
+		"no call before it":  func(b *Builder) { b.Call("y", gelu.ForwardDefinition, nil, b.Value("x", num.F32, 1, 2)) },
+		"writes the input x": func(b *Builder) {
+			x := b.Input("x", num.F32, 1, 2)
+			b.CallInto("y", gelu.ForwardDefinition, nil, []Ref{x}, []Ref{x})
+		},
+		"outputs too many": func(b *Builder) {
+			x := b.Input("x", num.F32, 1, 2)
+			b.CallInto("y", gelu.ForwardDefinition, nil, []Ref{x}, []Ref{b.Value("y", num.F32, 1, 2), b.Value("z", num.F32, 1, 2)})
+		},
+		"which y has written": func(b *Builder) {
+			x, y := b.Input("x", num.F32, 1, 2), b.Value("y", num.F32, 1, 2)
+			b.CallInto("y", gelu.ForwardDefinition, nil, []Ref{x}, []Ref{y})
+			b.CallInto("z", gelu.ForwardDefinition, nil, []Ref{x}, []Ref{y})
+		},
+		"no call computes 1 of": func(b *Builder) {
+			b.CallInto("y", gelu.ForwardDefinition, nil, []Ref{b.Input("x", num.F32, 1, 1)}, []Ref{b.Value("y", num.F32, 1, 2).Columns(0, 1)})
+		},
+		"no row for gelu.backward": func(b *Builder) {
+			x := b.Weight("x", num.F32, 1, 2)
+			g := b.Call("g", gelu.BackwardDefinition, nil, x, x)[0]
+			b.Backward(g, b.Input("dy", num.F32, 1, 2), nil)
+		},
+		"one gradient": func(b *Builder) {
+			y := b.Call("y", Add, nil, b.Weight("v", num.F32, 1, 2), b.Weight("w", num.F32, 1, 2))[0]
+			b.Backward(y, b.Input("dy", num.F32, 1, 2), nil)
+		},
+	} {
+		b := NewBuilder()
+		build(b)
+		if _, err := b.Program(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}
+
+// TestParts: a value that is used whole and in parts has no gradient.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	b := NewBuilder()
+	x := b.Weight("x", num.F32, 2, 4)
+	n := b.Call("n", layernorm.ForwardDefinition, nil, x, b.Weight("g", num.F32, 4), b.Weight("b", num.F32, 4))[0]
+	y := b.Call("y", swiglu.ForwardDefinition, nil, n.Columns(0, 2), n.Columns(2, 4))[0]
+	z := b.Value("z", num.F32, 2, 4)
+	b.CallInto("left", Add, nil, []Ref{y, n.Columns(0, 2)}, []Ref{z.Columns(0, 2)})
+	b.CallInto("right", Add, nil, []Ref{y, n.Columns(2, 4)}, []Ref{z.Columns(2, 4)})
+	b.Backward(b.Call("all", Add, nil, z, n)[0], b.Input("dz", num.F32, 2, 4), nil)
+	if _, err := b.Program(); err == nil || !strings.Contains(err.Error(), "whole and in parts") {
+		t.Errorf("error %v, want one that n.y is used whole and in parts", err)
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(c *Config){
+		"layers is 0": func(c *Config) { c.Layers = 0 }, `norm is "batch"`: func(c *Config) { c.Norm = "batch" },
+		"multiple of heads": func(c *Config) { c.Heads = 3 }, "multiple of kv_heads": func(c *Config) { c.Heads, c.KVHeads = 4, 3 },
+		"even width": func(c *Config) { c.Heads, c.KVHeads = 8, 8 }, "dropout is 1": func(c *Config) { c.Dropout = 1 },
+		"eps is NaN": func(c *Config) { c.Eps = math.NaN() }, "rope_base": func(c *Config) { c.RopeBase = 0 },
+	} {
+		c := tiny
+		change(&c)
+		if _, err := NewDecoder(c, 1, true); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+	if _, err := NewDecoder(tiny, MaxLeafTokens, true); err == nil {
+		t.Error("a leaf of too many tokens is accepted")
+	}
+}

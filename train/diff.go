@@ -1,0 +1,207 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"tokitai/data"
+	"tokitai/engine"
+	"tokitai/tensor"
+)
+
+// Difference says where two runs part.
+type Difference struct {
+	Settings []string `json:"settings,omitempty"` // in which they differ: NAME is A, not B
+	Data     bool     `json:"data,omitempty"`     // their data differ
+	Same     int      `json:"same"`               // steps from the first on that have the same loss, norm and weights
+	Steps    [2]int   `json:"steps"`              // that they have taken
+
+	// Step is the first that differs, 0 if none does. The rest says how, once Diff has computed both
+	// runs up to there again, from the step Start on.
+	Step   int    `json:"step,omitempty"`
+	How    string `json:"how,omitempty"`
+	Start  int    `json:"start,omitempty"`
+	Call   string `json:"call,omitempty"` // the first call of the step, in program order, with another result
+	Tensor string `json:"tensor,omitempty"`
+	Row    int    `json:"row,omitempty"`
+	Column int    `json:"column,omitempty"`
+	A, B   string `json:",omitempty"` // that element, in hexadecimal
+	Wrong  string `json:"wrong,omitempty"`
+}
+
+// Diff finds the first step in which two runs differ, and the first call of that step with another result:
+// it computes the runs again, from their last common checkpoint or their initial weights on.
+func Diff(ctx context.Context, q *engine.Queue, folders [2]string, corpora [2]*data.Corpus) (*Difference, error) {
+	var descriptions [2]*Description
+	var lines [2][]Line
+	for i, folder := range folders {
+		var err error
+		if descriptions[i], lines[i], err = readRun(folder); err != nil {
+			return nil, err
+		}
+	}
+	a, b := descriptions[0], descriptions[1]
+	d := &Difference{
+		Settings: a.Settings.Config.Differences(b.Settings.Config), Data: a.Origin.Data != b.Origin.Data,
+		Steps: [2]int{len(lines[0]), len(lines[1])},
+	}
+	for d.Same < min(d.Steps[0], d.Steps[1]) && isSame(&lines[0][d.Same], &lines[1][d.Same]) {
+		d.Same++
+	}
+	if d.Same == min(d.Steps[0], d.Steps[1]) {
+		return d, nil
+	}
+	d.Step = d.Same + 1
+	d.How = difference(&lines[0][d.Same], &lines[1][d.Same])
+
+	at, err := commonCheckpoint(folders, d.Same)
+	if err != nil {
+		return nil, err
+	}
+	var t [2]*Trainer
+	for i := range t {
+		if t[i], err = descriptions[i].trainer(q, folders[i], at, corpora[i]); err != nil {
+			return nil, err
+		}
+		defer t[i].Close()
+		d.Start = t[i].step
+		for t[i].step < d.Same {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			r, err := t[i].Step()
+			if err != nil {
+				return nil, err
+			}
+			if want := &lines[i][t[i].step-1]; r.Chain.String() != want.Chain {
+				d.Wrong = fmt.Sprintf("%s: step %d, computed again, is not what the run has", folders[i], t[i].step)
+				return d, nil
+			}
+		}
+	}
+	return d, d.compare(t, [2]*Line{&lines[0][d.Same], &lines[1][d.Same]}, folders)
+}
+
+func isSame(a, b *Line) bool {
+	return a.LossBits == b.LossBits && a.NormBits == b.NormBits && a.Weights == b.Weights
+}
+
+// commonCheckpoint returns the newest step up to a step of which both runs have a checkpoint, or 0.
+func commonCheckpoint(folders [2]string, upTo int) (int, error) {
+	a, err := Checkpoints(folders[0])
+	if err != nil {
+		return 0, err
+	}
+	b, err := Checkpoints(folders[1])
+	if err != nil {
+		return 0, err
+	}
+	best := 0
+	for _, c := range a {
+		if c.Step <= upTo && slices.ContainsFunc(b, func(o Checkpoint) bool { return o.Step == c.Step }) {
+			best = c.Step
+		}
+	}
+	return best, nil
+}
+
+// compare makes the calls of the next step with both trainers, until one has different results.
+func (d *Difference) compare(t [2]*Trainer, want [2]*Line, folders [2]string) error {
+	if t[0].config.Leaves == t[1].config.Leaves {
+		for leaf := range t[0].config.Leaves {
+			if isFound, err := d.compareLeaf(t, leaf); isFound || err != nil {
+				return err
+			}
+		}
+	}
+	for i := range t {
+		r, err := t[i].Step()
+		if err != nil {
+			return err
+		}
+		if got := lineOf(r, 0); !isSame(&got, want[i]) {
+			d.Wrong = fmt.Sprintf("%s: step %d, computed again, is not what the run has: %s", folders[i], d.Step, difference(&got, want[i]))
+			return nil
+		}
+	}
+	for i, name := range t[0].names {
+		for _, part := range []struct {
+			prefix string
+			a, b   []*tensor.Tensor
+		}{{"grad.", t[0].levels[0].grads, t[1].levels[0].grads}, {prefixM, t[0].m, t[1].m}, {prefixV, t[0].v, t[1].v}, {"", t[0].weights, t[1].weights}} {
+			if i >= len(part.b) || t[1].names[i] != name {
+				return nil // other networks: the leaves have differed
+			}
+			if isFound, err := d.compareTensors("the update of "+name, part.prefix+name, part.a[i], part.b[i]); isFound || err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// compareLeaf makes the calls of a leaf.
+func (d *Difference) compareLeaf(t [2]*Trainer, leaf int) (isFound bool, err error) {
+	for i := range t {
+		if err := t[i].load(t[i].step+1, leaf); err != nil {
+			return false, err
+		}
+	}
+	calls := [2]int{len(t[0].decoder.Program.Calls), len(t[1].decoder.Program.Calls)}
+	for n := range min(calls[0], calls[1]) {
+		a, b := t[0].decoder.Program.Calls[n], t[1].decoder.Program.Calls[n]
+		if a.String() != b.String() {
+			d.Call = fmt.Sprintf("the programs differ: %q, not %q", a, b)
+			return true, nil
+		}
+		var operands [2][]*tensor.Tensor
+		for i := range t {
+			in := t[i].levels[0].leaf
+			if err := in.RunCall(t[i].queue, n, t[i].variables(t[i].step+1, leaf)); err != nil {
+				return false, err
+			}
+			operands[i] = in.Operands(n)
+		}
+		if err := t[0].queue.Wait(); err != nil {
+			return false, err
+		}
+		if err := t[1].queue.Wait(); err != nil {
+			return false, err
+		}
+		for k, r := range a.Operands {
+			if isFound, err := d.compareTensors(a.Name, r.Value().Name, operands[0][k], operands[1][k]); isFound || err != nil {
+				return isFound, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// compareTensors notes the first element in which two tensors differ.
+func (d *Difference) compareTensors(call, name string, a, b *tensor.Tensor) (isFound bool, err error) {
+	x, err := a.Bytes()
+	if err != nil {
+		return false, err
+	}
+	y, err := b.Bytes()
+	if err != nil {
+		return false, err
+	}
+	size := a.DType().Size()
+	for i := 0; i+size <= min(len(x), len(y)); i += size {
+		if string(x[i:][:size]) != string(y[i:][:size]) {
+			d.Call, d.Tensor, d.Row, d.Column = call, name, i/size/a.Cols(), i/size%a.Cols()
+			d.A, d.B = element(x[i:][:size]), element(y[i:][:size])
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// element returns the bits of an element, most significant first.
+func element(stored []byte) string {
+	b := slices.Clone(stored)
+	slices.Reverse(b)
+	return fmt.Sprintf("%x", b)
+}

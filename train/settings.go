@@ -1,0 +1,175 @@
+package train
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tokitai/data"
+	"tokitai/model"
+)
+
+// Config is all that decides the bits of a run, besides its data.
+type Config struct {
+	model.Config
+	Batch    int     `json:"batch"`    // sequences of a step
+	Leaves   int     `json:"leaves"`   // into which they are divided
+	Steps    int     `json:"steps"`    // of the whole run
+	Rate     float64 `json:"rate"`     // the highest learning rate
+	MinRate  float64 `json:"min_rate"` // that of the last step
+	Warmup   int     `json:"warmup"`   // steps in which the rate rises
+	Schedule string  `json:"schedule"` // cosine, linear or constant
+	Decay    float64 `json:"decay"`    // of weights, on matrices alone
+	Beta1    float64 `json:"beta1"`
+	Beta2    float64 `json:"beta2"`
+	AdamEps  float64 `json:"adam_eps"`
+	Clip     float64 `json:"clip"` // the largest norm of the gradients; 0 for any
+	Seed     uint64  `json:"seed"`
+}
+
+// Options say when a run writes files. They decide no bit.
+type Options struct {
+	CheckpointEvery int `json:"checkpoint_every"` // steps between checkpoints; 0 for one at the end
+	ValidateEvery   int `json:"validate_every"`   // steps between validations; 0 for one at the end
+	Keep            int `json:"keep"`             // newest checkpoints that stay, besides the best; 0 for all
+}
+
+// Settings are what a configuration file has.
+type Settings struct {
+	Config
+	Options
+}
+
+// Default returns the settings of a small decoder of bytes: four layers of 128.
+func Default() Settings {
+	return Settings{
+		Config{
+			Config: model.DefaultConfig, Batch: 12, Leaves: 1, Steps: 2000, Rate: 1e-3, MinRate: 1e-4, Warmup: 100,
+			Schedule: "cosine", Decay: 0.1, Beta1: 0.9, Beta2: 0.99, AdamEps: 1e-8, Clip: 1, Seed: 1,
+		},
+		Options{CheckpointEvery: 250, ValidateEvery: 250, Keep: 3},
+	}
+}
+
+// ReadSettings reads a configuration file: a JSON object. Settings that it lacks have their default.
+func ReadSettings(path string) (Settings, error) {
+	s := Default()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return s, err
+	}
+	if err := s.decode(text); err != nil {
+		return s, badInput("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+func (s *Settings) decode(text []byte) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(text, &given); err != nil {
+		return badInput("no JSON object: %w", err)
+	}
+	for name := range given {
+		if !slices.Contains(Names(), name) {
+			return unknown(name)
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	err := d.Decode(s)
+	if e, isType := err.(*json.UnmarshalTypeError); isType {
+		return badInput("setting %s is %s, want %s", e.Field[strings.LastIndexByte(e.Field, '.')+1:], e.Value, e.Type)
+	}
+	return err
+}
+
+func unknown(name string) error {
+	if strings.Contains(name, "expert") || strings.Contains(name, "router") {
+		return badInput("setting %s: mixtures of experts are not trained here, only dense decoders", name)
+	}
+	return badInput("unknown setting %q, want one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Set sets one setting by name.
+func (s *Settings) Set(assignment string) error {
+	name, value, ok := strings.Cut(assignment, "=")
+	if !ok {
+		return badInput("setting %q, want NAME=VALUE", assignment)
+	}
+	if !json.Valid([]byte(value)) {
+		value = strconv.Quote(value)
+	}
+	return s.decode([]byte("{" + strconv.Quote(name) + ":" + value + "}"))
+}
+
+// Names lists the names of all settings, in order.
+func Names() []string {
+	var names []string
+	eachField(reflect.ValueOf(Default()), func(name string, _ any) { names = append(names, name) })
+	return names
+}
+
+// Differences lists the settings in which two configurations differ: NAME is A, not B.
+func (c Config) Differences(other Config) []string {
+	var list []string
+	values := map[string]any{}
+	eachField(reflect.ValueOf(other), func(name string, v any) { values[name] = v })
+	eachField(reflect.ValueOf(c), func(name string, v any) {
+		if v != values[name] {
+			list = append(list, fmt.Sprintf("%s is %v, not %v", name, v, values[name]))
+		}
+	})
+	return list
+}
+
+func eachField(v reflect.Value, f func(name string, value any)) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if field.Anonymous {
+			eachField(v.Field(i), f)
+		} else {
+			f(field.Tag.Get("json"), v.Field(i).Interface())
+		}
+	}
+}
+
+// Check returns an error for settings that no run can have.
+func (s *Settings) Check() error {
+	if err := s.Config.Config.Check(); err != nil {
+		return badInput("%w", err)
+	}
+	share := func(v float64) bool { return v >= 0 && v < 1 }
+	size := func(v float64) bool { return v >= 0 && v <= math.MaxFloat32 }
+	switch {
+	case s.Vocabulary != data.Vocabulary:
+		return badInput("vocabulary is %d, want %d: the tokens are bytes, and one that begins documents", s.Vocabulary, data.Vocabulary)
+	case s.Batch < 1 || s.Leaves < 1 || s.Batch%s.Leaves != 0:
+		return badInput("leaves is %d for a batch of %d, want a divisor of it", s.Leaves, s.Batch)
+	case s.Batch/s.Leaves > model.MaxLeafTokens/s.Block:
+		return badInput("leaves is %d, want more: a leaf of %d tokens is longer than %d", s.Leaves, s.Batch/s.Leaves*s.Block, model.MaxLeafTokens)
+	case s.Batch > 1<<24/s.Block:
+		return badInput("batch is %d, want at most 2^24 tokens in a step", s.Batch)
+	case s.Steps < 1 || s.Steps > math.MaxInt32/s.Leaves:
+		return badInput("steps is %d, want at least 1, and at most 2^31-1 leaves in all", s.Steps)
+	case s.Warmup < 0 || s.Warmup > s.Steps:
+		return badInput("warmup is %d, want at least 0 and at most steps, %d", s.Warmup, s.Steps)
+	case !size(s.Rate) || !(s.MinRate >= 0 && s.MinRate <= s.Rate):
+		return badInput("rate is %v and min_rate %v, want 0 <= min_rate <= rate", s.Rate, s.MinRate)
+	case !slices.Contains([]string{"cosine", "linear", "constant"}, s.Schedule):
+		return badInput("schedule is %q, want cosine, linear or constant", s.Schedule)
+	case !size(s.Decay) || !share(s.Beta1) || !share(s.Beta2):
+		return badInput("decay is %v, beta1 %v and beta2 %v, want decay at least 0, and the others at least 0 and less than 1", s.Decay, s.Beta1, s.Beta2)
+	case !size(s.AdamEps) || float32(s.AdamEps) == 0:
+		return badInput("adam_eps is %v, want more than 0", s.AdamEps)
+	case !size(s.Clip) || s.Clip != 0 && float32(s.Clip) == 0:
+		return badInput("clip is %v, want more than 0, or 0 for none", s.Clip)
+	case s.CheckpointEvery < 0 || s.ValidateEvery < 0 || s.Keep < 0:
+		return badInput("checkpoint_every is %d, validate_every %d and keep %d, want at least 0", s.CheckpointEvery, s.ValidateEvery, s.Keep)
+	}
+	return nil
+}

@@ -1,0 +1,531 @@
+package train
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"tokitai/data"
+	"tokitai/engine"
+	"tokitai/model"
+	"tokitai/num"
+	"tokitai/op/adamw"
+	"tokitai/op/checksum"
+	"tokitai/op/norm"
+	"tokitai/tensor"
+)
+
+// Trainer takes the steps of a run. It holds the weights, their moments and the chain.
+type Trainer struct {
+	config  Config
+	queue   *engine.Queue
+	blocks  *data.Blocks
+	decoder *model.Decoder
+	origin  Origin
+
+	step  int // that was taken last
+	chain Entry
+
+	names         []string // of the weights, in the order of their bytes
+	weights, m, v []*tensor.Tensor
+
+	levels []level // of the tree of leaves: partial sums, the first is that of all
+	norm   scalar
+	factor scalar
+	words  *tensor.Tensor // the digests of the weights
+
+	merges           []*engine.Recording // merges[i] adds level i+1 to level i
+	measure, advance *engine.Recording
+
+	tokens, labels []int32 // of a leaf
+	owned          []interface{ Close() error }
+}
+
+// level is where the gradients of a leaf go, and later those of several.
+type level struct {
+	leaf      *model.Instance
+	recording *engine.Recording
+	grads     []*tensor.Tensor // in the order of the weights
+	loss      scalar
+}
+
+// scalar is a tensor of one binary32.
+type scalar struct{ *tensor.Tensor }
+
+func (s scalar) read() (float32, error) {
+	v, err := s.Float32s()
+	if err != nil {
+		return 0, err
+	}
+	return v[0], nil
+}
+
+// Result is what a step has given.
+type Result struct {
+	Step    int
+	Loss    float32 // the mean over the labels
+	Norm    float32 // of all gradients together, before they were clipped
+	Rate    float64
+	Weights string // SHA-256 of the digests of the weights, in hexadecimal
+	Chain   Entry
+}
+
+// NotFiniteError reports a step whose loss or norm is no finite number. The step has changed nothing.
+type NotFiniteError struct {
+	Step       int
+	Loss, Norm float32
+	Call       string // the first call of the step, in program order, with such a result
+	Tensor     string // that result, or a weight that it reads
+}
+
+func (e *NotFiniteError) Error() string {
+	where := "the sum over the leaves overflowed"
+	if e.Tensor != "" {
+		where = fmt.Sprintf("the first tensor that is not finite is %s, of %s", e.Tensor, e.Call)
+	}
+	return fmt.Sprintf("step %d: loss %v, norm %v: %s; the step was not taken", e.Step, e.Loss, e.Norm, where)
+}
+
+// New returns a trainer with initial weights, before its first step.
+func New(q *engine.Queue, c Config, corpus *data.Corpus) (*Trainer, error) {
+	settings := Settings{Config: c}
+	if err := settings.Check(); err != nil {
+		return nil, err
+	}
+	blocks, err := corpus.Split(c.Block)
+	if err != nil {
+		return nil, badInput("%w", err)
+	}
+	decoder, err := model.NewDecoder(c.Config, c.Batch/c.Leaves, true)
+	if err != nil {
+		return nil, err
+	}
+	t := &Trainer{
+		config: c, queue: q.With(engine.WithPolicy(engine.Same)), blocks: blocks, decoder: decoder,
+		tokens: make([]int32, decoder.Tokens()), labels: make([]int32, decoder.Tokens()),
+	}
+	if err = t.allocate(); err == nil {
+		err = t.record()
+	}
+	if err == nil {
+		err = t.initialize(corpus.Digest)
+	}
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// own has a resource closed with the trainer.
+func own[T interface{ Close() error }](t *Trainer, v T, err error) (T, error) {
+	if err == nil {
+		t.owned = append(t.owned, v)
+	}
+	return v, err
+}
+
+func (t *Trainer) tensor(d num.DType, shape ...int) (*tensor.Tensor, error) {
+	v, err := tensor.New(t.queue.Device(), d, shape...)
+	return own(t, v, err)
+}
+
+// allocate makes the weights, the moments, and the levels of the tree.
+func (t *Trainer) allocate() error {
+	given, err := t.decoder.Constants(t.queue)
+	if err != nil {
+		return err
+	}
+	for _, v := range given {
+		t.owned = append(t.owned, v)
+	}
+	weights := t.decoder.Program.Of(model.Weight)
+	for _, w := range weights {
+		t.names = append(t.names, w.Name)
+		for _, list := range []*[]*tensor.Tensor{&t.weights, &t.m, &t.v} {
+			v, err := t.tensor(num.F32, w.Shape...)
+			if err != nil {
+				return err
+			}
+			*list = append(*list, v)
+		}
+		given[w.Name] = t.weights[len(t.weights)-1]
+	}
+	for i := range bits.Len(uint(t.config.Leaves)) {
+		var l level
+		outputs := map[string]*tensor.Tensor{}
+		for _, w := range weights {
+			g, err := t.tensor(num.F32, w.Shape...)
+			if err != nil {
+				return err
+			}
+			l.grads = append(l.grads, g)
+			outputs[t.decoder.Gradients[w.Name]] = g
+		}
+		if l.loss.Tensor, err = t.tensor(num.F32, 1); err != nil {
+			return err
+		}
+		outputs[model.Loss] = l.loss.Tensor
+		if i == 0 {
+			for name, v := range outputs {
+				given[name] = v
+			}
+			l.leaf, err = model.NewInstance(t.queue, t.decoder.Program, given)
+			l.leaf, err = own(t, l.leaf, err)
+		} else {
+			l.leaf, err = t.levels[0].leaf.With(outputs)
+		}
+		if err != nil {
+			return err
+		}
+		t.levels = append(t.levels, l)
+	}
+	if t.norm.Tensor, err = t.tensor(num.F32, 1); err != nil {
+		return err
+	}
+	if t.factor.Tensor, err = t.tensor(num.F32, 1); err != nil {
+		return err
+	}
+	t.words, err = t.tensor(num.I32, len(weights), 2)
+	return err
+}
+
+// variables are those of the pass over a leaf.
+func (t *Trainer) variables(step, leaf int) model.Variables {
+	return model.Variables{
+		model.ScaleVariable:    1 / float64(t.config.Batch*t.config.Block),
+		model.SeedLowVariable:  float64(int32(uint32(t.config.Seed))),
+		model.SeedHighVariable: float64(int32(uint32(t.config.Seed >> 32))),
+		model.PassVariable:     float64((step-1)*t.config.Leaves + leaf),
+	}
+}
+
+// record records the calls of a step: those of a leaf, for each level, the additions of two levels,
+// the norm, and the update of the weights.
+func (t *Trainer) record() error {
+	record := func(f func(q *engine.Queue) error) (*engine.Recording, error) {
+		r, err := t.queue.Record(f)
+		return own(t, r, err)
+	}
+	var err error
+	for i := range t.levels {
+		l := &t.levels[i]
+		if l.recording, err = record(func(q *engine.Queue) error { return l.leaf.Run(q, t.variables(1, 0)) }); err != nil {
+			return err
+		}
+		if i == 0 {
+			continue
+		}
+		merge, err := record(func(q *engine.Queue) error { return addInto(q, &t.levels[i-1], l) })
+		if err != nil {
+			return err
+		}
+		t.merges = append(t.merges, merge)
+	}
+	limit := t.config.Clip
+	if limit == 0 {
+		limit = math.MaxFloat32
+	}
+	t.measure, err = record(func(q *engine.Queue) error {
+		return norm.Clip(q, t.norm.Tensor, t.factor.Tensor, limit, t.levels[0].grads)
+	})
+	if err != nil {
+		return err
+	}
+	t.advance, err = record(func(q *engine.Queue) error {
+		if err := t.update(q, 1, 1); err != nil {
+			return err
+		}
+		return t.digest(q)
+	})
+	return err
+}
+
+// addInto adds the sums of the level after to to it.
+func addInto(q *engine.Queue, to, from *level) error {
+	for i, g := range to.grads {
+		if err := engine.Call(q, model.Add, []*tensor.Tensor{g, from.grads[i], g}, nil); err != nil {
+			return err
+		}
+	}
+	return engine.Call(q, model.Add, []*tensor.Tensor{to.loss.Tensor, from.loss.Tensor, to.loss.Tensor}, nil)
+}
+
+// update makes the calls that change weights and moments: the gradients times the factor, and AdamW.
+func (t *Trainer) update(q *engine.Queue, step int, factor float32) error {
+	for i, g := range t.levels[0].grads {
+		if err := engine.Call(q, model.Scale, []*tensor.Tensor{g, g}, []float64{float64(factor)}); err != nil {
+			return fmt.Errorf("%s: %w", t.names[i], err)
+		}
+		h := adamw.Hyper{LR: t.config.RateAt(step), Beta1: t.config.Beta1, Beta2: t.config.Beta2, Eps: t.config.AdamEps}
+		if g.Rank() > 1 {
+			h.WeightDecay = t.config.Decay
+		}
+		u := adamw.Update{State: adamw.State{Weight: t.weights[i], M: t.m[i], V: t.v[i]}, Grad: g, Hyper: h, T: step}
+		if err := adamw.Step(q, u); err != nil {
+			return fmt.Errorf("%s: %w", t.names[i], err)
+		}
+	}
+	return nil
+}
+
+// digest makes the calls that compute the digests of the weights.
+func (t *Trainer) digest(q *engine.Queue) error {
+	for i, w := range t.weights {
+		var words [2]*tensor.Tensor
+		for k := range words {
+			v, err := t.words.Slice(i, i+1, k, k+1)
+			if err != nil {
+				return err
+			}
+			words[k] = v
+		}
+		if err := checksum.Forward(q, words[0], words[1], w, 0); err != nil {
+			return fmt.Errorf("%s: %w", t.names[i], err)
+		}
+	}
+	return nil
+}
+
+// initialize sets the weights, and the chain to its genesis.
+func (t *Trainer) initialize(dataDigest string) error {
+	all := sha256.New()
+	for i, w := range t.decoder.Program.Of(model.Weight) {
+		values := t.config.Initial(w, t.config.Seed)
+		if err := t.weights[i].SetFloat32s(values); err != nil {
+			return err
+		}
+		fmt.Fprintf(all, "%s %v\n", w.Name, w.Shape)
+		if err := binary.Write(all, binary.LittleEndian, values); err != nil {
+			return err
+		}
+	}
+	update := ""
+	for _, d := range []string{model.Add.Hash(), norm.SquareSumDefinition.Hash(), norm.TotalDefinition.Hash(), norm.ClipDefinition.Hash(), model.Scale.Hash(), adamw.InPlaceDefinition.Hash(), checksum.ForwardDefinition.Hash()} {
+		update += d + " "
+	}
+	t.origin = Origin{
+		Config: t.config, Program: t.decoder.Program.Identity(), Update: update, Rule: "fma", Tokenizer: "bytes",
+		Data: dataDigest, Weights: hex.EncodeToString(all.Sum(nil)),
+	}
+	t.chain = t.origin.Genesis()
+	return nil
+}
+
+// Steps returns how many steps have been taken.
+func (t *Trainer) Steps() int { return t.step }
+
+// Chain returns the entry of the last step.
+func (t *Trainer) Chain() Entry { return t.chain }
+
+// Origin returns what the chain begins with.
+func (t *Trainer) Origin() Origin { return t.origin }
+
+// Decoder returns the program of a leaf.
+func (t *Trainer) Decoder() *model.Decoder { return t.decoder }
+
+// leafBlocks returns the blocks of a leaf of a step: sequence s of the run, counted over all steps from
+// 0, is place s mod n of epoch s div n, for n blocks.
+func (t *Trainer) leafBlocks(step, leaf int) []int {
+	each, n := t.config.Batch/t.config.Leaves, t.blocks.Train
+	list := make([]int, each)
+	for i := range list {
+		s := (step-1)*t.config.Batch + leaf*each + i
+		list[i] = data.Order(t.config.Seed, uint64(s/n), n, s%n)
+	}
+	return list
+}
+
+// load puts the tokens of a leaf into the device's memory.
+func (t *Trainer) load(step, leaf int) error {
+	size := t.config.Block
+	for i, block := range t.leafBlocks(step, leaf) {
+		t.blocks.Put(t.tokens[i*size:][:size], t.labels[i*size:][:size], block)
+	}
+	in := t.levels[0].leaf
+	if err := in.Tensor(model.Tokens).SetInt32s(t.tokens); err != nil {
+		return err
+	}
+	return in.Tensor(model.Labels).SetInt32s(t.labels)
+}
+
+// Step takes one step. After a [NotFiniteError] nothing has changed; after another error the trainer
+// must not be used any more.
+func (t *Trainer) Step() (Result, error) {
+	r := Result{Step: t.step + 1, Rate: t.config.RateAt(t.step + 1)}
+	var factor float32
+	var err error
+	if r.Loss, r.Norm, factor, err = t.gradients(r.Step); err != nil {
+		return r, err
+	}
+	if !isFinite(r.Loss) || !isFinite(r.Norm) || !isFinite(factor) {
+		return r, t.notFinite(r)
+	}
+	if err := t.advance.Update(func(q *engine.Queue) error { return t.update(q, r.Step, factor) }); err != nil {
+		return r, err
+	}
+	if err := t.advance.Run(t.queue); err != nil {
+		return r, err
+	}
+	digests, err := t.digests()
+	if err != nil {
+		return r, err
+	}
+	t.step, t.chain = r.Step, t.chain.Next(r.Step, r.Loss, r.Norm, digests)
+	r.Chain = t.chain
+	all := sha256.New()
+	binary.Write(all, binary.LittleEndian, digests)
+	r.Weights = hex.EncodeToString(all.Sum(nil))
+	return r, nil
+}
+
+func isFinite(v float32) bool { return v-v == 0 }
+
+// gradients computes the gradients of a step, into the first level, and what follows from them.
+func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
+	for leaf := range t.config.Leaves {
+		at := bits.OnesCount(uint(leaf)) // so many sums are waiting
+		if err := t.leaf(step, leaf, at); err != nil {
+			return 0, 0, 0, err
+		}
+		last := leaf == t.config.Leaves-1
+		for k := 0; at > 0 && (last || leaf>>k&1 == 1); k++ {
+			at--
+			if err := t.merges[at].Run(t.queue); err != nil {
+				return 0, 0, 0, err
+			}
+		}
+	}
+	if err := t.measure.Run(t.queue); err != nil {
+		return 0, 0, 0, err
+	}
+	if err := t.queue.Wait(); err != nil {
+		return 0, 0, 0, err
+	}
+	sum, err := t.levels[0].loss.read()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	if total, err = t.norm.read(); err != nil {
+		return 0, 0, 0, err
+	}
+	factor, err = t.factor.read()
+	// The quotient of two binary32 is rounded to binary64 and then to binary32, which gives the
+	// same as one rounding: 53 >= 2*24 + 2.
+	return float32(float64(sum) / float64(t.config.Batch*t.config.Block)), total, factor, err
+}
+
+// leaf computes the gradients of a leaf into a level.
+func (t *Trainer) leaf(step, leaf, at int) error {
+	if err := t.load(step, leaf); err != nil {
+		return err
+	}
+	l := &t.levels[at]
+	if t.config.Dropout > 0 {
+		if err := l.recording.Update(func(q *engine.Queue) error { return l.leaf.RunVarying(q, t.variables(step, leaf)) }); err != nil {
+			return err
+		}
+	}
+	return l.recording.Run(t.queue)
+}
+
+func (t *Trainer) digests() ([]checksum.Digest, error) {
+	if err := t.queue.Wait(); err != nil {
+		return nil, err
+	}
+	words, err := t.words.Int32s()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]checksum.Digest, len(t.weights))
+	for i := range list {
+		list[i] = checksum.Digest{Word0: uint32(words[2*i]), Word1: uint32(words[2*i+1])}
+	}
+	return list, nil
+}
+
+// notFinite computes the gradients of a step again, call by call, to name the first result that is
+// not finite.
+func (t *Trainer) notFinite(r Result) error {
+	e := &NotFiniteError{Step: r.Step, Loss: r.Loss, Norm: r.Norm}
+	in := t.levels[0].leaf
+	for leaf := range t.config.Leaves {
+		if err := t.load(r.Step, leaf); err != nil {
+			return err
+		}
+		for i, c := range t.decoder.Program.Calls {
+			if err := in.RunCall(t.queue, i, t.variables(r.Step, leaf)); err != nil {
+				return err
+			}
+			if err := t.queue.Wait(); err != nil {
+				return err
+			}
+			for k, x := range in.Operands(i) {
+				if !x.DType().IsFloat() {
+					continue
+				}
+				values, err := x.Float32s()
+				if err != nil {
+					return err
+				}
+				if slices.ContainsFunc(values, func(v float32) bool { return !isFinite(v) }) {
+					e.Call, e.Tensor = c.Name, c.Operands[k].Value().Name
+					return e
+				}
+			}
+		}
+	}
+	return e
+}
+
+// Bytes returns the memory that the trainer holds on its device.
+func (t *Trainer) Bytes() int64 {
+	n := t.decoder.Program.Bytes()
+	seen := map[*tensor.Tensor]bool{}
+	for _, v := range t.decoder.Program.Values {
+		if x := t.levels[0].leaf.Tensor(v.Name); v.Kind == model.Input || v.IsKept {
+			seen[x] = true
+		}
+	}
+	for _, list := range [][]*tensor.Tensor{t.weights, t.m, t.v} {
+		for _, x := range list {
+			seen[x] = true
+		}
+	}
+	for _, l := range t.levels {
+		for _, x := range l.grads {
+			seen[x] = true
+		}
+	}
+	for x := range seen {
+		n += int64(x.Len()) * int64(x.DType().Size())
+	}
+	return n
+}
+
+// Parameters returns the number of elements of all weights.
+func (t *Trainer) Parameters() int {
+	n := 0
+	for _, w := range t.weights {
+		n += w.Len()
+	}
+	return n
+}
+
+// Blocks returns the corpus as the trainer reads it.
+func (t *Trainer) Blocks() *data.Blocks { return t.blocks }
+
+// Close frees the memory of the trainer.
+func (t *Trainer) Close() error {
+	var errs []error
+	for i := len(t.owned) - 1; i >= 0; i-- {
+		errs = append(errs, t.owned[i].Close())
+	}
+	t.owned = nil
+	return errors.Join(errs...)
+}
