@@ -54,7 +54,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 	d := data.Definition
 	data.Sizes = p.sizes(d)
 	var cases []*Case
-	for _, t := range slices.Concat(num.RealDTypes, num.IntegerDTypes) {
+	for _, t := range num.AllDTypes {
 		dtypes := d.DTypes(t)
 		if dtypes == nil || p.DTypes != nil && !slices.Contains(p.DTypes, t) {
 			continue

@@ -141,7 +141,7 @@ func listed(names []string) string {
 // and returns those that the kernel takes.
 func (k *sourceKernel) compileUsual(dev *backendgpu.Device, wanted []num.DType) (taken []num.DType, err error) {
 	var first error
-	for _, dtype := range num.RealDTypes {
+	for _, dtype := range num.AllDTypes {
 		formats := k.d.Formats()
 		i := slices.IndexFunc(formats, func(f []num.DType) bool { return k.d.Format(f) == dtype })
 		if i < 0 || len(wanted) > 0 && !slices.Contains(wanted, dtype) {

@@ -34,6 +34,9 @@ var RealDTypes = slices.Concat(FloatDTypes, FP8DTypes)
 // IntegerDTypes lists the formats of integers, narrow ones first.
 var IntegerDTypes = []DType{I8, I32, I64}
 
+// AllDTypes lists every format, those of integers last.
+var AllDTypes = slices.Concat(RealDTypes, IntegerDTypes)
+
 var dtypeNames = [...]string{NoDType: "none", F16: "f16", BF16: "bf16", F32: "f32", I32: "i32", E4M3: "e4m3", E5M2: "e5m2", I8: "i8", I64: "i64"}
 
 func (d DType) String() string {

@@ -94,7 +94,7 @@ func Targets(operations []*op.Operation, b engine.Backend) []*Target {
 			}
 			seen[d] = true
 			for _, l := range engine.Lowerings(b, d) {
-				for _, dtype := range slices.Concat(num.RealDTypes, num.IntegerDTypes) {
+				for _, dtype := range num.AllDTypes {
 					t := &Target{Operation: o, Definition: d, Lowering: l, DType: dtype, Backend: b}
 					if t.IsStored() {
 						list = append(list, t)

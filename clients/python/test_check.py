@@ -616,6 +616,22 @@ class Lists(unittest.TestCase):
         with self.assertRaisesRegex(arrays.ArrayError, "different lengths"):
             arrays.shape_of_lists([[1], [2, 3]])
 
+    def test_integers(self) -> None:
+        """A definition whose operands are all integers is judged like any other."""
+
+        def dispatch(expert: Any, counts: Any, offsets: Any, source: Any, slot: Any, place: Any) -> None:
+            choices = sorted((e, t * len(row) + s) for t, row in enumerate(expert) for s, e in enumerate(row))
+            for e in range(len(counts)):
+                counts[e] = sum(c[0] == e for c in choices)
+            offsets[:] = [sum(counts[:e]) for e in range(len(offsets))]
+            for r, (_, at) in enumerate(choices):
+                t, s = divmod(at, len(expert[0]))
+                source[r // len(expert[0])][r % len(expert[0])], slot[r // len(expert[0])][r % len(expert[0])] = t, at
+                place[t][s] = r
+
+        report = tokitai.check(dispatch, "dispatch.forward", case="normal/T=5,S=13,E=4", seed=1)
+        self.assertEqual((report.verdict, [row["dtype"] for row in report.json["results"]]), ("accepted", ["i32"]), report)
+
 
 if __name__ == "__main__":
     unittest.main()

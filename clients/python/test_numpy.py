@@ -5,6 +5,7 @@ from __future__ import annotations
 import unittest
 
 import numpy
+import tokitai
 from tokitai import operands
 
 
@@ -14,6 +15,17 @@ class Views(unittest.TestCase):
         self.assertTrue(library.shares(x.reshape(3, 2), x))
         self.assertTrue(library.shares(x[:, 1:], x))
         self.assertFalse(library.shares(x + 0, x))
+
+
+class Wide(unittest.TestCase):
+    def test_int64(self) -> None:
+        """An output in i64 may have numbers that no int32 holds."""
+
+        def product(a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:
+            return (a.astype(object) @ b.astype(object) % 3**39).astype(numpy.int64)
+
+        report = tokitai.check(product, "gemm.zpk", case="wide-64-summed/M=5,K=37,N=7", seed=1)
+        self.assertEqual(report.verdict, "accepted", report)
 
 
 if __name__ == "__main__":

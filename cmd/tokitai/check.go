@@ -323,9 +323,8 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 			return w.failed(err)
 		}
 		defer closeAll(variants)
-		for _, t := range num.RealDTypes {
-			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend}
-			if target.IsStored() && (k.DTypes == nil || slices.Contains(k.DTypes, t)) && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
+		for _, target := range d.targets(k.Lowering, backend) {
+			if t := target.DType; (k.DTypes == nil || slices.Contains(k.DTypes, t)) && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
 				targets = append(targets, target)
 			}
 		}
@@ -448,6 +447,19 @@ func secretSeed() uint64 {
 type ofOperation struct {
 	operation  *op.Operation
 	definition *def.Definition
+}
+
+// targets returns a target for each format in which a definition can be stored, integers included:
+// some operations compute nothing else.
+func (d ofOperation) targets(l *engine.Lowering, b engine.Backend) []*verify.Target {
+	var list []*verify.Target
+	for _, t := range num.AllDTypes {
+		target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: l, DType: t, Backend: b}
+		if target.IsStored() {
+			list = append(list, target)
+		}
+	}
+	return list
 }
 
 // definitionsNamed returns the definitions of a name: the definition itself, or those of an

@@ -251,7 +251,7 @@ func selfTestSubjects(b engine.Backend, operations []*op.Operation) []selfTestSu
 				continue
 			}
 			seen[definition] = true
-			for _, dtype := range num.RealDTypes {
+			for _, dtype := range num.AllDTypes {
 				if dtypes := definition.DTypes(dtype); dtypes != nil {
 					list = append(list, selfTestSubject{definition, dtypes, engine.Lowerings(b, definition)[0].ID(definition)})
 				}

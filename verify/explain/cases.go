@@ -409,7 +409,7 @@ func (l *conditions) choices(f *Search) {
 	d := f.Target.Definition
 	l.both(1, func(e *Example) bool { return e.Case.InPlace != "" }, "an output is in the place of an input", "no output is in the place of an input")
 	for i := range d.Operands {
-		for _, dtype := range slices.Concat(num.RealDTypes, num.IntegerDTypes) {
+		for _, dtype := range num.AllDTypes {
 			l.add(1, func(e *Example) bool { return e.Case.Formats[i] == dtype }, "%s is stored in %s", d.Operands[i].Name, dtype)
 		}
 	}

@@ -210,7 +210,7 @@ class Library:
             raise Wrong(f"{who} gave {name} as {got_dtype}, want {NAMES[tensor.dtype]}", name, dtype=dtype or "")
         if got_device != self.device:
             raise Wrong(f"{who} gave {name} on {got_device}, want {self.device}", name)
-        return bytes(arrays.tensor_of(value, name)[0].data)
+        return bytes(arrays.tensor_of(value, name, is_wide=tensor.dtype == "i64")[0].data)
 
     def described(self, value: Any) -> Tuple[str, str]:
         return value.dtype.name, self.device
