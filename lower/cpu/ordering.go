@@ -63,6 +63,37 @@ func (m *orderMemory) rank(rank []int32, x []float32) {
 	}
 }
 
+// rankBelow sets the ranks below a limit, and those of other elements to the largest number. It keeps the
+// first entries that it has seen in order: a later one seldom comes before the last of them.
+func (m *orderMemory) rankBelow(limit int, rank []int32, x []float32) {
+	if limit > len(x)/4 || limit > fewEntries {
+		m.rank(rank, x)
+		return
+	}
+	for c := range rank {
+		rank[c] = math.MaxInt32
+	}
+	first := slices.Grow(m.entries[:0], limit+1)
+	for c, v := range x {
+		e := uint64(orderKey(v))<<32 | uint64(uint32(c))
+		if len(first) == limit {
+			if limit == 0 || e > first[limit-1] {
+				continue
+			}
+			first = first[:limit-1]
+		}
+		k := len(first)
+		for first = first[:k+1]; k > 0 && first[k-1] > e; k-- {
+			first[k] = first[k-1]
+		}
+		first[k] = e
+	}
+	for r, e := range first {
+		rank[uint32(e)] = int32(r)
+	}
+	m.entries = first
+}
+
 // sort sorts the entries by the four bytes of their keys, the lowest first. It is stable.
 func (m *orderMemory) sort() {
 	m.counts = [4][256]uint32{}
