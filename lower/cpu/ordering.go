@@ -26,10 +26,8 @@ func orderKey(x float32) uint32 {
 		return 0
 	case x == 0:
 		return 1 << 31
-	case b>>31 == 1:
-		return b
 	}
-	return 1<<31 - 1 - b&(1<<31-1)
+	return b ^ math.MaxInt32&^uint32(int32(b)>>31) // no branch: signs are hard to predict
 }
 
 // load sets the entries of a row, in the order of columns.
@@ -125,6 +123,13 @@ func (m *orderMemory) sort() {
 
 // kth returns the column of the element of rank k.
 func (m *orderMemory) kth(x []float32, k int) int32 {
+	if k >= len(x)-1 { // the last of all, as without top-k
+		last := uint64(0)
+		for c, v := range x {
+			last = max(last, uint64(orderKey(v))<<32|uint64(uint32(c)))
+		}
+		return int32(uint32(last))
+	}
 	m.load(x)
 	return m.descend(uint64(max(0, min(k, len(x)-1)))+1, nil)
 }

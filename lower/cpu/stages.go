@@ -155,9 +155,14 @@ func (j *stagedJob) Do(worker, item int) {
 	}
 }
 
-// order computes an ordering of one row.
+// order computes an ordering of one row, unless nothing needs its result.
 func (j *stagedJob) order(m *orderMemory, row int) {
 	s := &j.p.stages.List[j.stage]
+	if s.Need > 0 {
+		if need := ints(j.values[s.Need-len(j.call.Operands)]); need[min(row, len(need)-1)] == 0 {
+			return
+		}
+	}
 	of := func(k int) []float32 {
 		if s.Operands[k] < len(j.call.Operands) { // an input that is ordered
 			m.row = grow(m.row, j.call.Cols)
