@@ -16,6 +16,7 @@ package lower
 
 import (
 	"iter"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -174,6 +175,26 @@ func IsRowReduction(n *def.Node) bool { return n.Op.IsRowReduction() }
 // IsExchange reports whether n is an element value that depends on others of its row: it is accumulated in a
 // pass, known after it, and kept.
 func IsExchange(n *def.Node) bool { return n.Op == def.OpRank || n.Op == def.OpUnpacked }
+
+// RankLimit returns the number that is all a rank is compared with: a parameter or a constant, below which
+// ranks matter. It returns nil if anything else reads the rank.
+func RankLimit(g def.Graph, rank *def.Node) *def.Node {
+	var limit *def.Node
+	for _, n := range g.Nodes {
+		if !slices.Contains(n.Args, rank) {
+			continue
+		}
+		if n.Op != def.OpLess || n.Args[0] != rank || limit != nil && n.Args[1] != limit {
+			return nil
+		}
+		limit = n.Args[1]
+	}
+	isStored := slices.ContainsFunc(g.Outputs, func(o def.Output) bool { return o.Value == rank })
+	if isStored || limit == nil || limit.Op != def.OpParam && limit.Op != def.OpInt {
+		return nil
+	}
+	return limit
+}
 
 // IsSum reports whether n is a column or total sum.
 func IsSum(n *def.Node) bool { return n.Op == def.OpColSum || n.Op == def.OpTotalSum }

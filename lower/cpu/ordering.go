@@ -26,10 +26,8 @@ func orderKey(x float32) uint32 {
 		return 0
 	case x == 0:
 		return 1 << 31
-	case b>>31 == 1:
-		return b
 	}
-	return 1<<31 - 1 - b&(1<<31-1)
+	return b ^ math.MaxInt32&^uint32(int32(b)>>31) // no branch: signs are hard to predict
 }
 
 // load sets the entries of a row, in the order of columns.
@@ -63,6 +61,37 @@ func (m *orderMemory) rank(rank []int32, x []float32) {
 	}
 }
 
+// rankBelow sets the ranks below a limit, and those of other elements to the largest number. It keeps the
+// first entries that it has seen in order: a later one seldom comes before the last of them.
+func (m *orderMemory) rankBelow(limit int, rank []int32, x []float32) {
+	if limit > len(x)/4 || limit > fewEntries {
+		m.rank(rank, x)
+		return
+	}
+	for c := range rank {
+		rank[c] = math.MaxInt32
+	}
+	first := slices.Grow(m.entries[:0], limit+1)
+	for c, v := range x {
+		e := uint64(orderKey(v))<<32 | uint64(uint32(c))
+		if len(first) == limit {
+			if limit == 0 || e > first[limit-1] {
+				continue
+			}
+			first = first[:limit-1]
+		}
+		k := len(first)
+		for first = first[:k+1]; k > 0 && first[k-1] > e; k-- {
+			first[k] = first[k-1]
+		}
+		first[k] = e
+	}
+	for r, e := range first {
+		rank[uint32(e)] = int32(r)
+	}
+	m.entries = first
+}
+
 // sort sorts the entries by the four bytes of their keys, the lowest first. It is stable.
 func (m *orderMemory) sort() {
 	m.counts = [4][256]uint32{}
@@ -94,6 +123,13 @@ func (m *orderMemory) sort() {
 
 // kth returns the column of the element of rank k.
 func (m *orderMemory) kth(x []float32, k int) int32 {
+	if k >= len(x)-1 { // the last of all, as without top-k
+		last := uint64(0)
+		for c, v := range x {
+			last = max(last, uint64(orderKey(v))<<32|uint64(uint32(c)))
+		}
+		return int32(uint32(last))
+	}
 	m.load(x)
 	return m.descend(uint64(max(0, min(k, len(x)-1)))+1, nil)
 }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"unsafe"
@@ -18,15 +19,19 @@ type staged struct {
 	stages *def.Stages
 	parts  []Program     // by stage; nil for an ordering
 	dtypes [][]num.DType // by stage: of the part's operands
+	limits []*def.Node   // by stage: the number below which ranks matter, or nil
 	jobs   sync.Pool
 }
 
 // CompileStages returns the program of a definition's stages; compile makes those of its parts.
 func CompileStages(d *def.Definition, stages *def.Stages, compile func(part *def.Definition, dtypes []num.DType) (Program, error)) (Program, error) {
-	p := &staged{d: d, stages: stages, parts: make([]Program, len(stages.List)), dtypes: make([][]num.DType, len(stages.List))}
+	p := &staged{d: d, stages: stages, parts: make([]Program, len(stages.List)), dtypes: make([][]num.DType, len(stages.List)), limits: make([]*def.Node, len(stages.List))}
 	for i := range stages.List {
 		s := &stages.List[i]
 		if s.Part == nil {
+			if s.Ordering.Op == def.OpRank {
+				p.limits[i] = lower.RankLimit(d.Exec(), s.Ordering)
+			}
 			continue
 		}
 		p.dtypes[i] = s.DTypes()
@@ -150,9 +155,14 @@ func (j *stagedJob) Do(worker, item int) {
 	}
 }
 
-// order computes an ordering of one row.
+// order computes an ordering of one row, unless nothing needs its result.
 func (j *stagedJob) order(m *orderMemory, row int) {
 	s := &j.p.stages.List[j.stage]
+	if s.Need > 0 {
+		if need := ints(j.values[s.Need-len(j.call.Operands)]); need[min(row, len(need)-1)] == 0 {
+			return
+		}
+	}
 	of := func(k int) []float32 {
 		if s.Operands[k] < len(j.call.Operands) { // an input that is ordered
 			m.row = grow(m.row, j.call.Cols)
@@ -179,7 +189,15 @@ func (j *stagedJob) order(m *orderMemory, row int) {
 		fromSlots(of(2), ints(of(0)), m.slots)
 		return
 	case def.OpRank:
-		m.rank(ints(of(1)), of(0))
+		limit := math.MaxInt32
+		switch n := j.p.limits[j.stage]; {
+		case n == nil:
+		case n.Op == def.OpParam:
+			limit = max(0, int(j.call.Params[n.Param]))
+		default:
+			limit = max(0, int(n.Int))
+		}
+		m.rankBelow(limit, ints(of(1)), of(0))
 		return
 	case def.OpRowKth:
 		ints(result[:])[0] = m.kth(of(0), int(ints(of(1))[0]))

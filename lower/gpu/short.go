@@ -33,7 +33,7 @@ func (w *walk) exchange(s *text, n *def.Node) {
 	}
 	if n.Op == def.OpRank {
 		call := "ranks<T>("
-		if limit := limitOf(w.k.d.Exec(), n); limit != nil {
+		if limit := lower.RankLimit(w.k.d.Exec(), n); limit != nil {
 			call = "ranks_below<T>(" + w.k.value(limit) + ", "
 		}
 		s.line("%s%s[0], %s_keys, t, (p.cols + 7) / 8);", call, w.k.keptName(v), name(n))
@@ -49,25 +49,6 @@ func (w *walk) exchange(s *text, n *def.Node) {
 	s.line("n += is_kept;")
 	s.close("}")
 	s.close("}")
-}
-
-// limitOf returns the number that is all a rank is compared with: a parameter or a constant, below which
-// ranks matter. It returns nil if anything else reads the rank.
-func limitOf(g def.Graph, rank *def.Node) *def.Node {
-	var limit *def.Node
-	for _, n := range g.Nodes {
-		if !slices.Contains(n.Args, rank) {
-			continue
-		}
-		if n.Op != def.OpLess || n.Args[0] != rank || limit != nil && n.Args[1] != limit {
-			return nil
-		}
-		limit = n.Args[1]
-	}
-	if slices.ContainsFunc(g.Outputs, func(o def.Output) bool { return o.Value == rank }) || limit == nil || limit.Op != def.OpParam && limit.Op != def.OpInt {
-		return nil
-	}
-	return limit
 }
 
 // beginPacked declares a thread's elements of packed outputs, and which of them are kept.
