@@ -79,7 +79,7 @@ var notRun = []struct {
 	{regexp.MustCompile(`…|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|COMMAND|STEP\.\.\.|N)( |$|\))`), "it is a pattern"},
 	{regexp.MustCompile(`(cuda|hip):\d|--device (cuda|hip)|REQUIRE=cuda|--hip .*--device amdemu|bench launches|--tensors|tokitai-gpu|my-gpu|--(cuda|hip) \S+ --entry \S+ --launch '[^']*'$`), "it needs a GPU, or AMD's libraries"},
 	{regexp.MustCompile(`tokitai kernel`), "TestKernelDocument of cmd/tokitai runs it, and compares its output"},
-	{regexp.MustCompile(`^(tokitai [a-z]+( --[a-z]+( \S+)?)?|go (test|run|vet))$|^tokitai verify mma$`), "it names a command"},
+	{regexp.MustCompile(`^(tokitai [a-z-]+( --[a-z]+( \S+)?)?|go (test|run|vet))$|^tokitai verify mma$`), "it names a command"},
 	{regexp.MustCompile(`^go (run ./cmd/tokitai verify|test ./\.\.\.)$|^tokitai verify --level quick$`), "the first step of .ci/run runs it, or most of it"},
 	{regexp.MustCompile(`LEVEL=(full|exhaustive)|--level full`), "it takes long"},
 	{regexp.MustCompile(`bench --peers|-update\b|--update|kernelprocess/benchmark|-bench |^TOKITAI_CPU=plain go test`), "it takes minutes, and writes what a test compares"},

@@ -28,8 +28,14 @@ type EncodeOptions struct {
 	SpecialAsText bool // do not look for special tokens in the text
 }
 
+// MaxTextBytes is the size of the largest text that Encode takes.
+const MaxTextBytes = 1 << 29
+
 // Encode returns the ids of a text. It refuses text that is not UTF-8.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) ([]int32, error) {
+	if len(text) > MaxTextBytes {
+		return nil, fmt.Errorf("the text has %d bytes, want at most %d", len(text), MaxTextBytes)
+	}
 	if i := invalidAt(text); i >= 0 {
 		return nil, fmt.Errorf("the text is not UTF-8 at byte %d", i)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -52,7 +51,7 @@ func (f *tokenizeFlags) run(c *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	text, err := readfile.Whole("standard input", c.InOrStdin(), math.MaxInt32)
+	text, err := readfile.Whole("standard input", c.InOrStdin(), tokenizer.MaxTextBytes)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 """Trains small tokenizers in the form of each family, and writes what tokenizers makes of some texts.
 
-python families.py writes NAME.json for each family, and answers.json.
+python families.py writes NAME.json for each family, answers.json, and words.json: how the regular
+expressions divide the texts.
 """
 import json
 import os
@@ -17,6 +18,7 @@ Ein Tokenizer liest einen Text, größer als der andere. Un texte déjà lu. Za�
 	}
 """.splitlines(keepends=True) * 3
 
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA3 = CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + REST
@@ -53,7 +55,7 @@ FAMILIES = {
 TEXTS = ["", " ", "  ", "a", " a", "a ", "hello world", "Hello World!", "it's they've I'LL we'Re isn'T 'ſ ''s", "1 12 123 1234 12345 ١٢٣٤ Ⅷ½", "a\nb\r\nc\r\rd\n\n\ne \n f\n ", "\t\ttab\t \t", "   three   spaces   ",
          "HelloWorld HTTPServer camelCase'S snake_case", "naïve café cafe\u0301 e\u0323\u0307 e\u0307\u0323", "\u1100\u1161\u11a8 각 \u0958 \u212b \ufb1d", "敏捷的棕色狐狸。いろはA日B", "👨‍👩‍👧‍👦🏳️‍🌈👍🏽", "नमस्ते दुनिया العربية לְ",
          "x\u00a0y\u2028z\u3000w\u0085v\u200bu", "\u0378\U000e0041\U0010ffff\x00\x7f", "a/b//c\n/d --- ...!?\n\n", "<s>x</s> <|endoftext|>a<|im_start|> <think>b</think>", "<|begin_of_text|> <|eot_id|>\n<bos><start_of_turn>",
-         "  strip  left left  x right  right x stripleft", "one one. aone one1 oneé", "éa b é a  b", "[INST] hi [/INST]", "<0x41><unk>▁ ▁▁", "\U00016d40\U000105c0\u1c89\u0897 new in Unicode 16", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "'", "''", "a'", "é'sx", "\u0301", "\u0301\u0301a", "ǅǅa ʰA"]
+         "  strip  left left  x right  right x stripleft", "strip   x strip\n\ny", " \n   f\n\t  g", "one one. aone one1 oneé", "éa b é a  b", "[INST] hi [/INST]", "<0x41><unk>▁ ▁▁", "\U00016d40\U000105c0\u1c89\u0897 new in Unicode 16", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "'", "''", "a'", "é'sx", "\u0301", "\u0301\u0301a", "ǅǅa ʰA"]
 
 
 def make(name):
@@ -108,3 +110,9 @@ if __name__ == "__main__":
         f.write('{"tokenizers": "%s",\n' % __version__)
         f.write(",\n".join('"%s": [\n%s]' % (name, ",\n".join(json.dumps(r, separators=(",", ":")) for r in rows)) for name, rows in answers.items()))
         f.write("}\n")
+    with open("words.json", "w") as f:
+        rows = {}
+        for pattern in (GPT2, LLAMA3, LLAMA4, QWEN, QWEN35, TEKKEN):
+            split = pre_tokenizers.Split(Regex(pattern), "isolated")
+            rows[pattern] = [[word for word, _ in split.pre_tokenize_str(text)] for text in TEXTS]
+        f.write("{%s}\n" % ",\n".join("%s: %s" % (json.dumps(p), json.dumps(words, separators=(",", ":"))) for p, words in rows.items()))

@@ -16,7 +16,7 @@ VARIABLES = json.loads(
 )
 
 TEMPLATES = r'''
-{{ n }} {{ f }} {{ big }} {{ small }} {{ 1.0 }} {{ 100000000000000000.0 }} {{ 0.0001 }} {{ 1e300 * 1e300 }}
+{{ n }} {{ f }} {{ big }} {{ small }} {{ 1.0 }} {{ 100000000000000000.0 }} {{ 0.0001 }} {{ 1e300 * 1e300 }} {{ 9999999999999998.0 }} {{ 1e16 }} {{ 0.00001 }} {{ 123456.789 }}
 {{ s }}|{{ s | trim }}|{{ s.strip() }}|{{ s.strip(' !') }}|{{ s.lstrip() }}|{{ s.rstrip('! ') }}|{{ s | trim('! H') }}
 {{ t }} {{ z }} {{ e }} {{ missing }} {{ list }} {{ d }} {{ u }} {{ [u] }} {{ ("a",) }} {{ (1, 2) }} {{ {} }} {{ ['"', "'", '\'"'] }}
 {{ 'a\tb\n\x41\u00e9\q\\' }} {{ "a" "b" }}
@@ -104,6 +104,8 @@ for line in LINES:
         SOURCES[-1] += "\n" + line
     else:
         SOURCES.append(line)
+
+SOURCES += ["  {% if t %}\n a\n  {% endif %}\nb\n", "  {{ n }}\n\n", "{% if t %}\n  {% if t %}x{% endif %}\n  {# c #}\n{% endif %}\r\ny\rz\n", "a {% if t %}\n  {% endif %}"]
 
 
 class Generation(jinja2.ext.Extension):
