@@ -2,6 +2,8 @@ package lower
 
 import (
 	"math"
+	"slices"
+	"sync"
 
 	"tokitai/def"
 )
@@ -21,9 +23,17 @@ type Range struct{ Low, High int }
 // SightOf bounds the condition of a stream over queries, keys and heads by intervals. What it reads
 // from operands, and whatever it computes from floats, is unknown.
 func SightOf(f *def.Stream, params []float64, query, key, head Range) Sight {
-	s := sight{params: params, leaves: [...]Range{{}, query, key, head}, ints: map[*def.Node]Range{}, bools: map[*def.Node]Sight{}}
+	s := sights.Get().(*sight)
+	defer sights.Put(s)
+	s.params, s.leaves = params, [...]Range{{}, query, key, head}
+	n := len(f.Math.Nodes)
+	s.known = append(s.known[:0], make([]bool, n)...)
+	s.ints, s.bools = slices.Grow(s.ints[:0], n)[:n], slices.Grow(s.bools[:0], n)[:n]
 	return s.bool(f.Math.Outputs[1].Value)
 }
+
+// sights keeps memory between calls.
+var sights = sync.Pool{New: func() any { return &sight{} }}
 
 // Comparisons returns the comparisons in the condition of a stream: those that intervals can decide, so that
 // blocks of keys are skipped or taken whole, and those that are computed for each query and key.
@@ -67,21 +77,24 @@ func Comparisons(f *def.Stream) (bounded, computed []*def.Node) {
 type sight struct {
 	params []float64
 	leaves [4]Range // score, query, key, head, as bodies have them
-	ints   map[*def.Node]Range
-	bools  map[*def.Node]Sight
+
+	// By Node.ID:
+	known []bool
+	ints  []Range
+	bools []Sight
 }
 
 var anyInt = Range{math.MinInt32, math.MaxInt32}
 
 func (s *sight) int(n *def.Node) Range {
-	r, ok := s.ints[n]
-	if !ok {
-		r = s.boundInt(n)
-		if r.Low < math.MinInt32 || r.High > math.MaxInt32 { // it may wrap
-			r = anyInt
-		}
-		s.ints[n] = r
+	if s.known[n.ID] {
+		return s.ints[n.ID]
 	}
+	r := s.boundInt(n)
+	if r.Low < math.MinInt32 || r.High > math.MaxInt32 { // it may wrap
+		r = anyInt
+	}
+	s.known[n.ID], s.ints[n.ID] = true, r
 	return r
 }
 
@@ -125,11 +138,11 @@ func (s *sight) boundInt(n *def.Node) Range {
 }
 
 func (s *sight) bool(n *def.Node) Sight {
-	v, ok := s.bools[n]
-	if !ok {
-		v = s.boundBool(n)
-		s.bools[n] = v
+	if s.known[n.ID] {
+		return s.bools[n.ID]
 	}
+	v := s.boundBool(n)
+	s.known[n.ID], s.bools[n.ID] = true, v
 	return v
 }
 

@@ -35,9 +35,9 @@ type trialRun struct {
 
 // scalesExactly reports whether scaling the inputs of an honest kernel by powers of two scales its
 // outputs, bit for bit. Under promise stable, a function of the kernel's own may have another error
-// at the scaled argument.
+// at the scaled argument; the weights of a stream are such a function's.
 func (t *Target) scalesExactly() bool {
-	return t.Promised() != promise.Stable || !slices.ContainsFunc(t.Definition.Math().Nodes, func(n *def.Node) bool {
+	return t.Promised() != promise.Stable || t.Definition.Stream() == nil && !slices.ContainsFunc(t.Definition.Math().Nodes, func(n *def.Node) bool {
 		return n.Op == def.OpCall || n.Op == def.OpSqrt || n.Op == def.OpDiv
 	})
 }

@@ -79,8 +79,7 @@ func lowering(t testing.TB, d *def.Definition, name string) *engine.Lowering {
 	return nil
 }
 
-// TestWarmCallsAllocateNothing makes calls whose code and memory there is already. Streams are left out: their tiles end
-// where sequences end, and make room for what they meet.
+// TestWarmCallsAllocateNothing makes calls whose code and memory there is already.
 func TestWarmCallsAllocateNothing(t *testing.T) {
 	if isRaceEnabled {
 		t.Skip("the race detector makes pools forget")
@@ -90,9 +89,6 @@ func TestWarmCallsAllocateNothing(t *testing.T) {
 	dev := newDevice(t, 2)
 	for _, name := range generated(t) {
 		for _, d := range shipped() {
-			if d.Stream() != nil {
-				continue
-			}
 			for _, dtypes := range d.Formats() {
 				q := newQueue(t, dev, engine.WithAdmission(engine.Off), engine.WithBadIndex(engine.Skip), engine.Using(lowering(t, d, name)))
 				p := place(t, dev, newCase(g, d, dtypes, sized(g, d, 90)))

@@ -65,6 +65,16 @@ func grow(s []float32, n int) []float32 {
 	return s[:n]
 }
 
+// room makes a an array of a size, in its own memory if that is large enough. What it holds is unspecified.
+func room(a *num.Array, d num.DType, rows, cols int) {
+	n := rows * cols * d.Size()
+	if cap(a.Data) < n {
+		*a = num.NewArray(d, rows, cols)
+		return
+	}
+	*a = num.Array{DType: d, Rows: rows, Cols: cols, Stride: cols, Data: a.Data[:n]}
+}
+
 // growAll returns s with at least n slices.
 func growAll(s [][]float32, n int) [][]float32 {
 	for len(s) < n {

@@ -104,6 +104,7 @@ type streamWorker struct {
 	a, n, b         num.Array // per row
 	lanes           num.Array // of the sum of weights
 	sums            []num.Array
+	kept            num.Array // rows of which only those that are seen are copied
 	line            []float32
 	rows, keys      int
 	first, firstKey int // of the tile and, where keys do not lie in pages, of its sequence
@@ -115,8 +116,10 @@ type carried struct {
 	o, m, l num.Array // l and m have a column
 }
 
-func newCarried(rows, depth int) carried {
-	return carried{num.NewArray(num.F32, rows, depth), num.NewArray(num.F32, rows, 1), num.NewArray(num.F32, rows, 1)}
+func (c *carried) room(rows, depth int) {
+	room(&c.o, num.F32, rows, depth)
+	room(&c.m, num.F32, rows, 1)
+	room(&c.l, num.F32, rows, 1)
 }
 
 // Bind implements Program.
@@ -225,10 +228,12 @@ func (w *streamWorker) size(j *streamJob, rows int) {
 		return
 	}
 	w.rows, w.keys = rows, 0
-	w.part, w.all = newCarried(rows, j.depth), newCarried(rows, j.depth)
-	row := func() num.Array { return num.NewArray(num.F32, rows, 1) }
-	w.a, w.n, w.b = row(), row(), row()
-	w.lanes = num.NewArray(num.F32, rows, def.StreamLanes)
+	w.part.room(rows, j.depth)
+	w.all.room(rows, j.depth)
+	for _, a := range [...]*num.Array{&w.a, &w.n, &w.b} {
+		room(a, num.F32, rows, 1)
+	}
+	room(&w.lanes, num.F32, rows, def.StreamLanes)
 }
 
 // sizeBlock makes room for a block of keys.
@@ -237,11 +242,15 @@ func (w *streamWorker) sizeBlock(j *streamJob, keys int) {
 		return
 	}
 	w.keys = keys
-	tile := func(d num.DType) num.Array { return num.NewArray(d, w.rows, keys) }
-	w.s, w.r, w.p = tile(num.F32), tile(j.p.dtype), num.NewArray(num.F32, w.rows, def.StreamBlock)
+	room(&w.s, num.F32, w.rows, keys)
+	room(&w.r, j.p.dtype, w.rows, keys)
+	room(&w.p, num.F32, w.rows, def.StreamBlock)
+	clear(w.p.Data)
 	w.p.Cols = keys
 	body := j.p.f.Body
-	w.body = w.body[:0]
+	for len(w.body) < len(body.Operands) {
+		w.body = append(w.body, num.Array{})
+	}
 	for i := range body.Operands {
 		o, dtype := &body.Operands[i], num.F32
 		switch {
@@ -257,7 +266,7 @@ func (w *streamWorker) sizeBlock(j *streamJob, keys int) {
 		if o.Extent&def.PerColumn != 0 {
 			cols = keys
 		}
-		w.body = append(w.body, num.NewArray(dtype, rows, cols))
+		room(&w.body[i], dtype, rows, cols)
 	}
 }
 
@@ -413,7 +422,8 @@ func (j *streamJob) rescale(w *streamWorker) {
 			part.Cols, part.Data = def.StreamLanes, w.p.Data[(c+i*def.StreamLanes)*4:]
 			w.sums = append(w.sums, part)
 		}
-		w.run(j.p.sums, w.rows, def.StreamLanes, nil, append(w.sums, w.lanes)...)
+		w.sums = append(w.sums, w.lanes)
+		w.run(j.p.sums, w.rows, def.StreamLanes, nil, w.sums...)
 	}
 	w.run(j.p.totals, w.rows, def.StreamLanes, nil, w.lanes, w.part.l, w.a, w.n)
 	w.part.l, w.n = w.n, w.part.l
@@ -443,8 +453,8 @@ func (w *streamWorker) isFinite(a *num.Array) bool {
 // addVisible adds the values of visible keys, row by row, with zeros in place of the others. first is the first of v's
 // keys in the block.
 func (j *streamJob) addVisible(w *streamWorker, weights, v, seen *num.Array, first int) {
-	values := num.NewArray(v.DType, v.Rows, v.Cols)
-	size := v.Cols * v.DType.Size()
+	room(&w.kept, v.DType, v.Rows, v.Cols)
+	values, size := w.kept, v.Cols*v.DType.Size()
 	for r := range w.rows {
 		clear(values.Data)
 		for k := range v.Rows {

@@ -152,22 +152,24 @@ func (j *backwardJob) find(starts, slot, size int) (s backwardSpan, first, n int
 func (w *backwardWorker) resize(j *backwardJob, rows, keys, pad int) {
 	if w.rows != rows {
 		w.rows, w.keys = rows, 0
-		w.lse, w.delta = num.NewArray(num.F32, rows, 1), num.NewArray(num.F32, rows, 1)
+		room(&w.lse, num.F32, rows, 1)
+		room(&w.delta, num.F32, rows, 1)
 	}
 	if w.keys == keys && w.pad == pad {
 		return
 	}
 	w.keys, w.pad = 0, pad
 	w.sizeBlock(&j.streamJob, keys)
-	w.dp = num.NewArray(num.F32, rows, keys)
-	w.p, w.ds = num.NewArray(j.p.dtype, pad+rows, keys), num.NewArray(j.p.dtype, pad+rows, keys)
+	room(&w.dp, num.F32, rows, keys)
+	for _, a := range [...]*num.Array{&w.p, &w.ds} {
+		room(a, j.p.dtype, pad+rows, keys)
+		clear(a.Data[:pad*keys*j.p.dtype.Size()])
+	}
 }
 
 // zeros returns sums of a size, all +0, in memory that is kept.
 func zeros(a *num.Array, rows, cols int) num.Array {
-	if a.Rows != rows || a.Cols != cols {
-		*a = num.NewArray(num.F32, rows, cols)
-	}
+	room(a, num.F32, rows, cols)
 	clear(a.Data)
 	return *a
 }
@@ -251,7 +253,8 @@ func (j *backwardJob) tile(w *backwardWorker, s backwardSpan, head, first, rows 
 
 // addQueries computes the gradients of queries row by row, with zeros in place of keys that are not visible.
 func (j *backwardJob) addQueries(w *backwardWorker, k, seen, to *num.Array) {
-	copied := num.NewArray(k.DType, k.Rows, k.Cols)
+	room(&w.kept, k.DType, k.Rows, k.Cols)
+	copied := w.kept
 	for r := range w.rows {
 		keepRows(&copied, k, 0, func(i int) bool { return isSeen(seen, r, i) })
 		w.run(j.p.queries, 0, 0, nil, matrix(&w.ds, 1, r, 0, 1), copied, matrix(to, 1, r, 0, 1))
@@ -342,7 +345,8 @@ func (j *backwardJob) addTile(w *backwardWorker, head, place, rows, block, keys 
 			w.run(j.p.keys, 0, 0, nil, *factors, right, w.part[i])
 			continue
 		}
-		padded := num.NewArray(right.DType, w.pad+rows, right.Cols)
+		room(&w.kept, right.DType, w.pad+rows, right.Cols)
+		padded := w.kept
 		if isClean {
 			keepRows(&padded, &right, w.pad, func(int) bool { return true })
 			w.run(j.p.keys, 0, 0, nil, *factors, padded, w.part[i])

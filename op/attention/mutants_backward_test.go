@@ -23,6 +23,9 @@ type flashBackward struct {
 	keepsGradients bool // ds is not rounded
 	ownMean        bool // delta is the sum of p*dp, from which the mean is left out
 	multipliesMask bool // what is not seen is multiplied by zero
+	forgetsDelta   bool // ds is p*dp
+	losesHead      bool // a key adds all heads of its group but the last
+	isNatural      bool // lse is taken for a natural logarithm
 }
 
 func (k flashBackward) kernel() mutants.Plain {
@@ -84,6 +87,9 @@ func (k *flashBackward) sequence(c *mutants.Call, dtype num.DType, s sequence) {
 			sums := [2]float32{} // of dk and dv
 			for i := range tiles {
 				head := i
+				if k.losesHead && i > 0 && i == len(tiles)-1 {
+					continue
+				}
 				if k.turnsHeads {
 					head = len(tiles) - 1 - i
 				}
@@ -139,6 +145,9 @@ func (k *flashBackward) weigh(c *mutants.Call, dtype num.DType, s sequence, head
 		if math.IsInf(float64(z), -1) {
 			z = 0
 		}
+		if k.isNatural {
+			z *= math.Log2E
+		}
 		products := make([]float32, len(do))
 		for d := range do {
 			products[d] = do[d] * o[d]
@@ -167,7 +176,9 @@ func (k *flashBackward) weigh(c *mutants.Call, dtype num.DType, s sequence, head
 		}
 		ds := make([]float32, s.keys)
 		for j := range p {
-			ds[j] = p[j] * (dp[j] - delta)
+			if ds[j] = p[j] * (dp[j] - delta); k.forgetsDelta {
+				ds[j] = p[j] * dp[j]
+			}
 			if k.multipliesMask && !sees[j] {
 				ds[j], p[j] = 0, 0
 			}
@@ -190,10 +201,13 @@ func wrongBackward() []mutants.Mutant {
 	add("mask-late", "a query sees the next key", mutants.PromisesBits, flashBackward{sees: func(key, query int) bool { return key <= query+1 }})
 	add("mask-multiplied", "what a query does not see is multiplied by zero", mutants.PromisesBits, flashBackward{multipliesMask: true})
 	add("delta-of-weights", "delta is the sum of p*dp, that of a mean that is not rounded", mutants.PromisesBits, flashBackward{ownMean: true})
+	add("head-lost", "a key adds all heads of its group but the last", mutants.Stable, flashBackward{losesHead: true})
 	add("gradients-not-rounded", "ds is kept in f32", mutants.PromisesBits, flashBackward{keepsGradients: true})
 	l.Of(attention.BackwardDefinition, num.F16)
 	add("key-without-scale", "dk is not multiplied by the scale", mutants.PromisesBits, flashBackward{scalesNoKeys: true})
+	add("delta-forgotten", "ds is p*dp", mutants.Stable, flashBackward{forgetsDelta: true})
 	l.Of(attention.BackwardDefinition, num.F32)
+	add("natural-logarithm", "lse is taken for a natural logarithm", mutants.Stable, flashBackward{isNatural: true})
 	add("query-ascending", "a query adds blocks of keys from the first to the last", mutants.PromisesBits, flashBackward{isAscending: true})
 	add("heads-descending", "a key adds the last head of its group first", mutants.PromisesBits, flashBackward{turnsHeads: true})
 	add("one-chain", "a key adds all queries of a head in one sum", mutants.PromisesBits, flashBackward{isChained: true})
@@ -205,5 +219,10 @@ func rightBackward() []mutants.Mutant {
 	l := mutants.NewList(attention.Operations)
 	l.Of(attention.BackwardDefinition, num.BF16)
 	l.Add("definition", "the definition, query by query and key by key", mutants.PromisesBits, flashBackward{}.kernel())
+	l.Add("not-rounded", "sums in one chain, blocks ascending, accurate powers, ds kept in f32", mutants.Declaring("exp2=2ulp"),
+		flashBackward{isAscending: true, isChained: true, keepsGradients: true, power: hardwarePower}.kernel())
+	l.Of(attention.BackwardDefinition, num.F32)
+	l.Add("turned", "blocks ascending, the last head first, one chain over queries", mutants.Stable,
+		flashBackward{isAscending: true, isChained: true, turnsHeads: true, power: hardwarePower}.kernel())
 	return l.All
 }
