@@ -116,6 +116,13 @@ func TestExamples(t *testing.T) {
 	if err := npy.WriteFile("y.npy", npy.Array{DType: num.F16, Shape: []int{2, 3}, Data: third}); err != nil {
 		t.Fatal(err)
 	}
+	writeText(t, "config.json", `{"layers": 1, "width": 8, "heads": 2, "kv_heads": 2, "hidden": 8, "block": 4, "batch": 4, "steps": 120, "warmup": 9, "checkpoint_every": 100, "validate_every": 0}`)
+	writeText(t, "text.txt", strings.Repeat("a text ", 20))
+	for _, run := range []string{"run", "other"} {
+		if code, _, stderr := program(t.Context(), "train", "config.json", "--data", "text.txt", "--out", run, "--device", "cpu"); code != 0 {
+			t.Fatal(stderr)
+		}
+	}
 	copyExample(t, "softmax.py")
 	copyExample(t, "softmax.cu")
 	copyExample(t, "softmax.hip")
@@ -136,6 +143,13 @@ func TestExamples(t *testing.T) {
 	})
 	if len(seen) < 10 {
 		t.Errorf("there are %d examples", len(seen))
+	}
+}
+
+func writeText(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -44,8 +44,8 @@ in the order of their paths. grammar:N is a text of N letters whose entropy is k
 
 Standard output has a line for each validation, and the last entry of the chain. Settings:
 ` + inLines(train.Names(), 88),
-		Example: `  tokitai train --set steps=200 --data grammar:50000 --out run
-  tokitai train config.json --data "$(go env GOROOT)/src" --suffix .go --out run
+		Example: `  tokitai train config.json --data text.txt --out new
+  tokitai train --set steps=3 --set warmup=0 --data grammar:20000 --out small
   tokitai train config.json --data text.txt --dry-run`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
