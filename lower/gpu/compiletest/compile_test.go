@@ -310,7 +310,7 @@ var knownSpills = map[string]int{
 	"gfx942 router.balance.forward.f16.i32.f32.f32.vector router_balance_forward_rows1024_staged8_whole":                                 144,
 	"gfx942 router.sigmoid.forward.f16.f32.f32.i32.vector router_sigmoid_forward_part3_rows1024_partly4_whole":                           88,
 	"sm_90a attention.decode.f16.f16.f16.i32.i32.i32.f16.f32 attention_decode_2":                                                         168,
-	"sm_90a attention.forward.f16.f16.f16.i32.i32.f16.f32 attention_forward_2":                                                           136,
+	"sm_90a attention.forward.f16.f16.f16.i32.i32.f16.f32 attention_forward_2":                                                           148,
 	"sm_90a columns.f16.i32.i32.i32.vector columns_rows128_fused4_whole":                                                                 40,
 	"sm_90a columns.f16.i32.i32.i32.vector columns_rows32_fused8_whole":                                                                  380,
 	"sm_90a rope.norm.backward.f16.f16.f16.f16.f16.f16.f32.i32.f32.f32.f16.f16.f16.f16.vector rope_norm_backward_rows1024_partly8_whole": 56,
