@@ -89,7 +89,7 @@ func (t *Target) makeChecks() []*check {
 			add(evidence.Relations, "order-"+d.BatchAxis(), inOrder)
 			list[len(list)-1].Sizes = manyChoices(d)
 		}
-		if low, high, ok := d.FirstElement(); ok && t.fixed.IsFree(low) && t.fixed.IsFree(high) {
+		if low, high, ok := d.FirstElement(); ok && slices.Contains(cases.BatchAxes(d), d.BatchAxis()) && t.fixed.IsFree(low) && t.fixed.IsFree(high) {
 			add(evidence.Relations, "shard-"+d.BatchAxis(), sharded)
 		}
 		if d.Product() != nil {

@@ -232,8 +232,14 @@ func TestSmokeIsSmall(t *testing.T) {
 		if r.Verdict != evidence.Accepted {
 			t.Errorf("%s %s: %s: %s %+v", x.ID(), x.DType, r.Verdict, r.Reason, r.Failure)
 		}
-		if r.Elements > 320_000 || r.Cases < 100 {
-			t.Errorf("%s %s: %d outputs in %d cases, want at most 320,000 in at least 100", x.ID(), x.DType, r.Elements, r.Cases)
+		most := int64(0) // gradients and dispatches have several outputs
+		for i := range x.Definition.Operands {
+			if x.Definition.Operands[i].IsOut {
+				most += 350_000
+			}
+		}
+		if r.Elements > most || r.Cases < 100 {
+			t.Errorf("%s %s: %d outputs in %d cases, want at most %d in at least 100", x.ID(), x.DType, r.Elements, r.Cases, most)
 		}
 		_, grids := verify.PatternNames(x)
 		for _, tier := range r.Tiers {
