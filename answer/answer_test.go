@@ -250,7 +250,10 @@ func TestTraining(t *testing.T) {
 		if event.IsPrompt {
 			continue
 		}
-		one := func(v float32) *tensor.Tensor { x, _ := tensor.FromFloat32(q.Device(), num.F32, []float32{v}, 1); return x }
+		one := func(v float32) *tensor.Tensor {
+			x, _ := tensor.FromFloat32(q.Device(), num.F32, []float32{v}, 1)
+			return x
+		}
 		number := func(v int32) *tensor.Tensor { x, _ := tensor.FromInt32(q.Device(), []int32{v}, 1); return x }
 		token, logprob := number(0), one(0)
 		err = sample.Draw(q, token, logprob, row, sample.Settings{Sequence: number(0), Position: number(int32(event.Position)), Temperature: one(1), TopK: number(0), TopP: one(1), MinP: one(0)}, sample.Words{})

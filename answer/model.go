@@ -127,3 +127,15 @@ func (m *Model) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Conversation returns the tokens of a conversation in JSON, by the model's chat template.
+func (m *Model) Conversation(conversation []byte, o chat.Options) ([]int32, error) {
+	if m.Template == nil {
+		return nil, badInput("%s has no chat template: ask for a completion of a text", m.Name)
+	}
+	text, err := m.Template.Render(conversation, o)
+	if err != nil {
+		return nil, err
+	}
+	return m.Vocabulary.Encode(text, false)
+}

@@ -3,6 +3,7 @@ package answer
 import (
 	"math"
 	"slices"
+	"strconv"
 )
 
 // Sampling says how tokens are drawn from logits. Penalties and biases change the logits that are drawn from; logprobs
@@ -101,4 +102,20 @@ func (s Sampling) normal() Sampling {
 	s.Bias = slices.Clone(s.Bias)
 	slices.SortStableFunc(s.Bias, func(a, b Bias) int { return int(a.Token) - int(b.Token) })
 	return s
+}
+
+// MostLikely is the largest number of likeliest tokens that people ask for.
+const MostLikely = 100
+
+// Biases returns biases that are given by the numbers of tokens, as JSON has them.
+func Biases(given map[string]float64) ([]Bias, error) {
+	var list []Bias
+	for token, v := range given {
+		id, err := strconv.ParseInt(token, 10, 32)
+		if err != nil || id < 0 {
+			return nil, badInput("logit_bias has the token %q, want a number", token)
+		}
+		list = append(list, Bias{int32(id), v})
+	}
+	return Sampling{Bias: list}.normal().Bias, nil
 }

@@ -10,8 +10,8 @@ import (
 
 // Vocabulary turns text into tokens and back.
 type Vocabulary interface {
-	// Encode returns the tokens of a text. With special, the text gets the tokens that begin a document,
-	// and names of special tokens in it count as these.
+	// Encode returns the tokens of a text; with special, also those that begin and end a document. Names of
+	// special tokens in the text count as these.
 	Encode(text string, special bool) ([]int32, error)
 
 	// Text begins a text of tokens.
