@@ -35,8 +35,8 @@ decoder: four layers of 128.
 Every bit of the run follows from its settings and its data. --out is the run's folder: it
 has run.json, metrics.jsonl with a line for each step, and checkpoints. Running the same
 command again resumes from the newest checkpoint; an interrupt (SIGINT, SIGTERM) writes one
-first, if the step that is under way ends within half a second. A run that was stopped
-anywhere, also by a loss of power, has the same chain in the end as one that was not: an
+after the step that is under way, a second one does not wait for it, and SIGUSR1 writes one
+and goes on. A run that was stopped anywhere, also by a loss of power, has the same chain in the end as one that was not: an
 entry for each step over loss, norm and weights. 'tokitai replay' computes steps again.
 
 --data names a file, which is one document, or a folder, of which every regular file is one,
@@ -182,6 +182,9 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 		fmt.Fprintf(w, "resumed behind step %d\n", result.Resumed)
 		flush(w)
 	}
+	writesLast.Store(true)
+	defer writesLast.Store(false)
+	defer onCheckpointSignal(run.Checkpoint)()
 	began, tokens := time.Now(), float64(s.Batch*s.Block)
 	err = run.Train(c.Context(), func(l train.Line) {
 		progress.of(float64(l.Step), float64(result.Resumed), float64(s.Steps))
