@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"tokitai/internal/await"
 	"tokitai/internal/testlevel"
 )
 
@@ -46,12 +47,13 @@ func TestRandomKills(t *testing.T) {
 		got, lines := "", bufio.NewScanner(out)
 		lines.Scan() // it has begun
 		began, _, _ := readMetrics(folder, 1<<30)
-		for at := len(began) + 1 + random.IntN(long().Steps/2); kills < most; {
-			if now, _, _ := readMetrics(folder, 1<<30); len(now) >= at || len(now) >= long().Steps {
-				kills++
-				c.Process.Kill()
-				break
-			}
+		if at := len(began) + 1 + random.IntN(long().Steps/2); kills < most {
+			await.For(t, "a run takes steps", func() bool {
+				now, _, _ := readMetrics(folder, 1<<30)
+				return len(now) >= min(at, long().Steps)
+			})
+			kills++
+			c.Process.Kill()
 		}
 		for lines.Scan() {
 			fmt.Sscanf(lines.Text(), "chain %s", &got)
