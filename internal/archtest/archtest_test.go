@@ -165,6 +165,7 @@ var rooms = []room{
 	{path: "data", only: &claim{[]string{"num"}, "a corpus is tokens, whatever learns them"}},
 	{path: "model", mustNot: []ban{{"op/all", "a network names the operations that it has"}, {"data", "a network does not know what it is trained on"}, {"device/gpu", "a program runs on any queue"}, {"verify", "its calls are admitted by the engine"}}},
 	{path: "train", mustNot: []ban{{"op/all", "a step names the operations that it has"}, {"device/gpu", "a run is the same on any queue"}, {"verify", "its calls are admitted by the engine"}}},
+	{path: "train/page", mustNot: []ban{{"op/all", "a page shows what runs have written"}, {"device/gpu", "a page shows what runs have written"}}},
 	{path: "internal/ondevice"},
 	{path: "internal/archtest"},
 	{path: "docs"},
