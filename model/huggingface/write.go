@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"tokitai/internal/newfile"
 	"tokitai/model"
@@ -130,6 +132,18 @@ func Describe(c model.Config) (text []byte, family *Family, err error) {
 	return nil, nil, fmt.Errorf("no class of transformers that is known here has this network: its settings are those of no family, or of several")
 }
 
+// real is a number that is written with a point: transformers tells 3.0 from 3.
+type real float64
+
+// MarshalJSON writes the number.
+func (x real) MarshalJSON() ([]byte, error) {
+	text := strconv.FormatFloat(float64(x), 'g', -1, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return []byte(text), nil
+}
+
 // member is a member of config.json.
 type member struct {
 	name  string
@@ -144,7 +158,7 @@ func describe(f *Family, c model.Config) []byte {
 	acts := map[string]string{"swiglu": "silu", "geglu": "gelu_pytorch_tanh", "geglu.erf": "gelu", "gelu": "gelu_new", "gelu.erf": "gelu"}
 	if f.Type == "gpt2" {
 		list = append(list, []member{{"n_positions", c.Block}, {"n_embd", c.Width}, {"n_layer", c.Layers}, {"n_head", c.Heads}, {"n_inner", c.Hidden},
-			{"activation_function", acts[c.FeedForward]}, {"layer_norm_epsilon", c.Eps}, {"scale_attn_weights", c.AttentionScale != 1}}...)
+			{"activation_function", acts[c.FeedForward]}, {"layer_norm_epsilon", real(c.Eps)}, {"scale_attn_weights", c.AttentionScale != 1}}...)
 		return encode(list)
 	}
 	width := c.HeadWidth
@@ -152,7 +166,7 @@ func describe(f *Family, c model.Config) []byte {
 		width = c.Width / c.Heads
 	}
 	list = append(list, []member{{"hidden_size", c.Width}, {"intermediate_size", c.Hidden}, {"num_hidden_layers", c.Layers}, {"num_attention_heads", c.Heads},
-		{"num_key_value_heads", c.KVHeads}, {"head_dim", width}, {"max_position_embeddings", c.Block}, {"rms_norm_eps", c.Eps}, {"rope_theta", c.RopeBase}, {"rope_scaling", ropeScaling(c)}}...)
+		{"num_key_value_heads", c.KVHeads}, {"head_dim", width}, {"max_position_embeddings", c.Block}, {"rms_norm_eps", real(c.Eps)}, {"rope_theta", real(c.RopeBase)}, {"rope_scaling", ropeScaling(c)}}...)
 	if f.Type == "gemma2" {
 		add("hidden_activation", acts[c.FeedForward])
 	} else {
@@ -209,7 +223,7 @@ func orNull(x float64) any {
 	if x == 0 {
 		return nil
 	}
-	return x
+	return real(x)
 }
 
 // inverseSquare returns the whole number whose inverse root a scale is, or a fraction near it.
@@ -221,20 +235,20 @@ func inverseSquare(scale float64, otherwise int) any {
 	if n := math.Round(x); math.Abs(x-n) < 0.5 && 1/math.Sqrt(n) == scale {
 		return int64(n)
 	}
-	return x
+	return real(x)
 }
 
 func ropeScaling(c model.Config) any {
 	r := c.Rope
 	switch r.Kind {
 	case "linear", "dynamic":
-		return map[string]any{"rope_type": r.Kind, "factor": r.Factor}
+		return map[string]any{"rope_type": r.Kind, "factor": real(r.Factor)}
 	case "llama3":
-		return map[string]any{"rope_type": r.Kind, "factor": r.Factor, "original_max_position_embeddings": r.Original, "low_freq_factor": r.Low, "high_freq_factor": r.High}
+		return map[string]any{"rope_type": r.Kind, "factor": real(r.Factor), "original_max_position_embeddings": r.Original, "low_freq_factor": real(r.Low), "high_freq_factor": real(r.High)}
 	case "yarn":
-		return map[string]any{"rope_type": r.Kind, "factor": r.Factor, "original_max_position_embeddings": r.Original, "beta_fast": r.Fast, "beta_slow": r.Slow, "attention_factor": r.Amplitude, "truncate": !r.IsUncut}
-	case "longrope":
-		return map[string]any{"rope_type": r.Kind, "factor": r.Factor, "original_max_position_embeddings": r.Original, "attention_factor": r.Amplitude, "short_factor": r.Short, "long_factor": r.Short}
+		return map[string]any{"rope_type": r.Kind, "factor": real(r.Factor), "original_max_position_embeddings": r.Original, "beta_fast": real(r.Fast), "beta_slow": real(r.Slow), "attention_factor": real(r.Amplitude), "truncate": !r.IsUncut}
+	case "longrope": // sequences are not longer than Original: the factors for longer ones are not used
+		return map[string]any{"rope_type": r.Kind, "factor": real(r.Factor), "original_max_position_embeddings": r.Original, "attention_factor": real(r.Amplitude), "short_factor": r.Short, "long_factor": r.Short}
 	}
 	return nil
 }
