@@ -53,13 +53,21 @@ func runInterruptibly(command string, run func(context.Context) int) {
 		case code = <-ended:
 		case <-signals:
 			code = abandon(command, first)
-		case <-time.After(grace):
+		case <-afterGrace(command):
 			code = abandon(command, first)
 		}
 	}
 	signal.Reset() // if a disk hangs now, another signal kills the process
 	leftover.Remove()
 	os.Exit(code)
+}
+
+// afterGrace ends with the time that a command has to end: a server has its own limit.
+func afterGrace(command string) <-chan time.Time {
+	if command == serveCommand {
+		return nil
+	}
+	return time.After(grace)
 }
 
 // abandon reports the interrupt of a command that did not return in time, and returns the
