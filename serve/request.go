@@ -107,20 +107,26 @@ func (s *Server) completion(body []byte) (*request, error) {
 	return r, nil
 }
 
+// as decodes JSON, and returns nothing unless all of it is of the type.
+func as[T any](raw json.RawMessage) (v T, ok bool) {
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return *new(T), false
+	}
+	return v, true
+}
+
 // promptsOf reads a text, texts, tokens, or arrays of tokens.
 func (s *Server) promptsOf(raw json.RawMessage, isEcho bool) ([]prompt, error) {
-	var one string
-	var texts []string
-	var ids []int32
-	var lists [][]int32
+	text, isText := as[string](raw)
+	texts, areTexts := as[[]string](raw)
+	tokens, areTokens := as[[]int32](raw)
+	lists, areLists := as[[][]int32](raw)
 	switch {
-	case json.Unmarshal(raw, &one) == nil:
-		texts = []string{one}
-	case json.Unmarshal(raw, &ids) == nil && len(ids) > 0:
-		lists = [][]int32{ids}
-	case json.Unmarshal(raw, &texts) == nil && len(texts) > 0:
-	case json.Unmarshal(raw, &lists) == nil && len(lists) > 0:
-	default:
+	case isText:
+		texts = []string{text}
+	case areTokens && len(tokens) > 0:
+		lists = [][]int32{tokens}
+	case !(areTexts && len(texts) > 0) && !(areLists && len(lists) > 0):
 		return nil, badParam("prompt", "want a text, an array of tokens, or an array of these, that is not empty")
 	}
 	if n := len(texts) + len(lists); n > maxPrompts {
