@@ -40,9 +40,16 @@ type Options struct {
 	Keep            int `json:"keep"`             // newest checkpoints that stay, besides the best; 0 for all
 }
 
+// Source says which tokens the data have. What decides bits of it, the tokenizer itself, is in the origin by
+// its digest.
+type Source struct {
+	Tokenizer string `json:"tokenizer"` // bytes; bpe, which is trained on the data; or the path of a tokenizer.json
+}
+
 // Settings are what a configuration file has.
 type Settings struct {
 	Config
+	Source
 	Options
 }
 
@@ -53,6 +60,7 @@ func Default() Settings {
 			Config: model.DefaultConfig, Batch: 12, Leaves: 1, Steps: 2000, Rate: 1e-3, MinRate: 1e-4, Warmup: 100,
 			Schedule: "cosine", Decay: 0.1, Beta1: 0.9, Beta2: 0.99, AdamEps: 1e-8, Clip: 1, Seed: 1,
 		},
+		Source{Tokenizer: "bytes"},
 		Options{CheckpointEvery: 250, ValidateEvery: 250, Keep: 3},
 	}
 }
@@ -93,6 +101,25 @@ func unknown(name string) error {
 		return badInput("unknown setting %q; the setting mixture describes experts", name)
 	}
 	return badInput("unknown setting %q, want one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Corpus returns documents as the tokens that the settings say.
+func (s *Settings) Corpus(d data.Documents) (c *data.Corpus, err error) {
+	t := data.Bytes
+	switch s.Tokenizer {
+	case "bytes":
+	case "bpe":
+		t, err = d.TrainTokenizer(s.Vocabulary)
+	default:
+		t, err = data.ReadTokenizer(s.Tokenizer)
+	}
+	if err != nil {
+		return nil, badInput("tokenizer: %w", err)
+	}
+	if c, err = d.Corpus(t); err != nil {
+		return nil, badInput("%w", err)
+	}
+	return c, nil
 }
 
 // Set sets one setting by name.
@@ -147,7 +174,7 @@ func (s *Settings) Check() error {
 	share := func(v float64) bool { return v >= 0 && v < 1 }
 	size := func(v float64) bool { return v >= 0 && v <= math.MaxFloat32 }
 	switch {
-	case s.Vocabulary != data.Vocabulary:
+	case s.Tokenizer == "bytes" && s.Vocabulary != data.Vocabulary:
 		return badInput("vocabulary is %d, want %d: the tokens are bytes, and one that begins documents", s.Vocabulary, data.Vocabulary)
 	case s.Batch < 1 || s.Leaves < 1 || s.Batch%s.Leaves != 0:
 		return badInput("leaves is %d for a batch of %d, want a divisor of it", s.Leaves, s.Batch)

@@ -97,6 +97,9 @@ func New(q *engine.Queue, c Config, corpus *data.Corpus) (*Trainer, error) {
 	if err := settings.Check(); err != nil {
 		return nil, err
 	}
+	if c.Vocabulary < corpus.Tokenizer.Size {
+		return nil, tooSmall(c.Vocabulary, corpus)
+	}
 	blocks, err := corpus.Split(c.Block)
 	if err != nil {
 		return nil, badInput("%w", err)
@@ -113,13 +116,17 @@ func New(q *engine.Queue, c Config, corpus *data.Corpus) (*Trainer, error) {
 		err = t.record()
 	}
 	if err == nil {
-		err = t.initialize(corpus.Digest)
+		err = t.initialize(corpus)
 	}
 	if err != nil {
 		t.Close()
 		return nil, err
 	}
 	return t, nil
+}
+
+func tooSmall(vocabulary int, corpus *data.Corpus) error {
+	return badInput("vocabulary is %d, want at least %d: so many tokens has the tokenizer", vocabulary, corpus.Tokenizer.Size)
 }
 
 // own has a resource closed with the trainer.
@@ -293,7 +300,7 @@ func (t *Trainer) digest(q *engine.Queue) error {
 }
 
 // initialize sets the weights, and the chain to its genesis.
-func (t *Trainer) initialize(dataDigest string) error {
+func (t *Trainer) initialize(corpus *data.Corpus) error {
 	all := sha256.New()
 	for i, w := range t.decoder.Program.Of(model.Weight) {
 		values := t.config.Initial(w, t.config.Seed)
@@ -310,8 +317,8 @@ func (t *Trainer) initialize(dataDigest string) error {
 		update += d + " "
 	}
 	t.origin = Origin{
-		Config: t.config, Program: t.decoder.Program.Identity(), Update: update, Rule: "fma", Tokenizer: "bytes",
-		Data: dataDigest, Weights: hex.EncodeToString(all.Sum(nil)),
+		Config: t.config, Program: t.decoder.Program.Identity(), Update: update, Rule: "fma", Tokenizer: corpus.Tokenizer.Identity,
+		Data: corpus.Digest, Weights: hex.EncodeToString(all.Sum(nil)),
 	}
 	t.chain = t.origin.Genesis()
 	return nil
