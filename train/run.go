@@ -34,6 +34,7 @@ type Run struct {
 	settings  Settings
 	trainer   *Trainer
 	evaluator *Evaluator
+	sampler   *Sampler // nil if the run has no samples
 	disk      disk
 	held      *os.File
 	metrics   file
@@ -142,6 +143,11 @@ func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) e
 	}
 	if r.evaluator, err = r.trainer.NewEvaluator(); err != nil {
 		return err
+	}
+	if r.settings.SampleEvery > 0 {
+		if r.sampler, err = r.trainer.NewSampler(corpus.Tokenizer, r.settings.Temperature); err != nil {
+			return err
+		}
 	}
 	description := Description{r.settings, r.trainer.origin, r.trainer.origin.Genesis().String(), path, suffix}
 	old, err := ReadDescription(r.folder)
@@ -283,6 +289,15 @@ func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 				return errors.Join(err, r.save())
 			}
 			if err := r.write(Line{Step: result.Step, Validation: &loss}, tell); err != nil {
+				return err
+			}
+		}
+		if r.sampler != nil && (isLast || result.Step%c.SampleEvery == 0) {
+			text, err := r.sampler.Sample(c.Prompt, ctx.Err)
+			if err != nil {
+				return errors.Join(err, r.save())
+			}
+			if err := r.write(Line{Step: result.Step, Sample: &text}, tell); err != nil {
 				return err
 			}
 		}

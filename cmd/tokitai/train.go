@@ -213,6 +213,15 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 			progress.say("step %d of %d, loss %.4f, norm %.3f, %.0f tokens/s", l.Step, s.Steps, *l.Loss, *l.Norm, speed)
 			return
 		}
+		if l.Sample != nil {
+			progress.aside(func() {
+				if !f.json {
+					fmt.Fprintf(w, "step %d  sample %q\n", l.Step, *l.Sample)
+					flush(w)
+				}
+			})
+			return
+		}
 		result.Validation = l.Validation
 		progress.aside(func() {
 			if !f.json {
