@@ -126,7 +126,8 @@ func (s *Sampler) next(block []int32, n int) (int32, error) {
 	if err := s.settings.Position.SetInt32s([]int32{int32(n)}); err != nil {
 		return 0, err
 	}
-	row, err := s.in.Tensor(model.Logits).Slice(n-1, n, 0, s.t.config.Vocabulary)
+	// The vocabulary may be larger than the tokenizer's: nobody has seen the rest.
+	row, err := s.in.Tensor(model.Logits).Slice(n-1, n, 0, s.tokenizer.Size)
 	if err != nil {
 		return 0, err
 	}
