@@ -160,3 +160,22 @@ func (d *Decoder) Constants(q *engine.Queue) (map[string]*tensor.Tensor, error) 
 	}
 	return list, nil
 }
+
+// Weights returns the weights of a decoder, in the order in which its program declares them.
+func (c *Config) Weights() ([]*Value, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	d := &decoder{body: body{Builder: NewBuilder(), Config: *c, tokens: 1, format: c.Format()}, sequences: 1}
+	d.forward()
+	if d.err != nil {
+		return nil, d.err
+	}
+	var list []*Value
+	for _, v := range d.values {
+		if v.Kind == Weight {
+			list = append(list, v)
+		}
+	}
+	return list, nil
+}

@@ -83,3 +83,13 @@ func (c *Config) scoreScale() float64 {
 	}
 	return invSqrt(c.headWidth())
 }
+
+// Attention returns the definition by which a layer weighs the keys of packed sequences, and its parameters.
+func (c *Config) Attention(layer int) (*def.Definition, map[string]float64) {
+	w := c.weighing(layer)
+	numbers := map[string]float64{}
+	for name, p := range w.params {
+		numbers[name] = p.Number
+	}
+	return w.packed, numbers
+}
