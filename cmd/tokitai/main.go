@@ -26,6 +26,9 @@ import (
 	"tokitai/chat"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/evidence/attest"
+	"tokitai/evidence/ledger"
 	"tokitai/kernelprocess/stdio"
 	"tokitai/lower/cpu/machine"
 	"tokitai/tensor"
@@ -217,7 +220,7 @@ seconds.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newTrain(), newReplay(), newDiff(), newEval(), newTokenize(), newDetokenize(), newChatTemplate(), newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(newVerify(), newCheck(), newEvidence(), newLedger(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newTrain(), newReplay(), newDiff(), newEval(), newTokenize(), newDetokenize(), newChatTemplate(), newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion())
 	return root
 }
 
@@ -260,9 +263,12 @@ func isUnusableFile(err error) bool {
 			return true
 		}
 	}
+	_, isNewer := errors.AsType[*evidence.NewerError](err)
+	_, isNoEvidence := errors.AsType[*attest.FormatError](err)
+	_, isNoLedger := errors.AsType[*ledger.Malformed](err)
 	_, isTokenizer := errors.AsType[*tokenizer.FormatError](err)
 	_, isTemplate := errors.AsType[*chat.FormatError](err)
-	return isTokenizer || isTemplate || file.IsFormat(err)
+	return isNewer || isNoEvidence || isNoLedger || isTokenizer || isTemplate || file.IsFormat(err)
 }
 
 // usageError is an invalid command line.
