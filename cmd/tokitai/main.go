@@ -34,6 +34,7 @@ import (
 	"tokitai/tensor"
 	"tokitai/tensor/file"
 	"tokitai/tokenizer"
+	"tokitai/verify"
 )
 
 func main() {
@@ -242,6 +243,8 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case isMissing(err):
+		return exitUndecided
 	case errors.As(err, &process):
 		return process.Code
 	case errors.As(err, &verdict):
@@ -263,12 +266,13 @@ func isUnusableFile(err error) bool {
 			return true
 		}
 	}
+	_, isNoShard := errors.AsType[*verify.ShardError](err)
 	_, isNewer := errors.AsType[*evidence.NewerError](err)
 	_, isNoEvidence := errors.AsType[*attest.FormatError](err)
 	_, isNoLedger := errors.AsType[*ledger.Malformed](err)
 	_, isTokenizer := errors.AsType[*tokenizer.FormatError](err)
 	_, isTemplate := errors.AsType[*chat.FormatError](err)
-	return isNewer || isNoEvidence || isNoLedger || isTokenizer || isTemplate || file.IsFormat(err)
+	return isNoShard || isNewer || isNoEvidence || isNoLedger || isTokenizer || isTemplate || file.IsFormat(err)
 }
 
 // usageError is an invalid command line.
