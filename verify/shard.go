@@ -141,7 +141,7 @@ type ran struct {
 	Compiler  evidence.Fingerprint `json:"compiler"`
 	Artifact  evidence.Fingerprint `json:"artifact"`
 	Failure   *evidence.Failure    `json:"failure,omitempty"` // of the first case that failed here, shrunk
-	Seconds   float64               `json:"seconds"`           // of the process that finished it
+	Seconds   float64              `json:"seconds"`           // of the process that finished it
 	Faults    []string             `json:"faults,omitempty"`  // of the judge
 	Reason    string               `json:"reason,omitempty"`  // why cases have no result
 }

@@ -31,6 +31,10 @@ func (e *signalError) Is(target error) bool { return target == context.Canceled 
 // errInterrupted is the error of an interrupted command without results.
 var errInterrupted = &verdictError{exitUndecided, errors.New("interrupted")}
 
+// writesLast is set while a command writes what it has as soon as its context ends, however long that
+// takes. A first signal does not end the program then; a second one does.
+var writesLast atomic.Bool
+
 // isRejected is set when a kernel is rejected, which an interrupt must not hide.
 var isRejected atomic.Bool
 
@@ -49,11 +53,15 @@ func runInterruptibly(command string, run func(context.Context) int) {
 	case code = <-ended:
 	case first := <-signals:
 		cancel(&signalError{first})
+		limit := time.After(grace)
+		if writesLast.Load() {
+			limit = nil
+		}
 		select {
 		case code = <-ended:
 		case <-signals:
 			code = abandon(command, first)
-		case <-time.After(grace):
+		case <-limit:
 			code = abandon(command, first)
 		}
 	}

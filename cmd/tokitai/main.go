@@ -221,7 +221,14 @@ seconds.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newCheck(), newEvidence(), newLedger(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newTrain(), newReplay(), newDiff(), newEval(), newTokenize(), newDetokenize(), newChatTemplate(), newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(
+		newVerify(), newCheck(), newEvidence(), newLedger(), newDoctor(),
+		newRun(), newExplain(), newAccuracy(), newProve(),
+		newTrain(), newReplay(), newDiff(), newEval(), newPage(),
+		newGenerate(),
+		newTokenize(), newDetokenize(), newChatTemplate(),
+		newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion(),
+	)
 	return root
 }
 

@@ -1,0 +1,141 @@
+package answer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tokitai/chat"
+	"tokitai/data"
+	"tokitai/engine"
+	"tokitai/model"
+	"tokitai/op/sample"
+	"tokitai/tensor"
+	"tokitai/train"
+)
+
+// Model is a model with its weights on a device.
+type Model struct {
+	Name       string // by which people ask for it
+	Config     model.Config
+	Weights    map[string]*tensor.Tensor
+	Vocabulary Vocabulary
+	Template   *chat.Template // nil if it has none
+	Ends       []int32        // tokens that end an answer
+	Identity   Identity
+}
+
+// Identity says what decides the bits of a model's answers, but for the request. All digests are SHA-256, in
+// hexadecimal.
+type Identity struct {
+	Model     string `json:"model"`              // weights: names, formats, shapes, bytes
+	Program   string `json:"program"`            // calls with their definitions, from tokens to the token drawn
+	Policy    string `json:"policy"`             // of products
+	Rule      string `json:"rule"`               // by which their sums are rounded
+	Tokenizer string `json:"tokenizer"`          // bytes, or the digest of tokenizer.json
+	Template  string `json:"template,omitempty"` // digest of the file that has the chat template
+}
+
+// Fingerprint names what decides the bits of logits: model, program, policy and rule.
+func (i *Identity) Fingerprint() string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{i.Model, i.Program, i.Policy, i.Rule}, "\n")))
+	return "tk_" + hex.EncodeToString(sum[:8])
+}
+
+// Load reads a model onto the device of a queue: the folder of a run of package train, whose newest checkpoint
+// it takes, or a checkpoint.
+func Load(q *engine.Queue, path string) (*Model, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	file := path
+	if info.IsDir() {
+		if file, err = newest(path); err != nil {
+			return nil, err
+		}
+	}
+	c, entries, digest, err := train.ReadWeights(file)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{
+		Name: nameOf(path), Config: *c, Weights: map[string]*tensor.Tensor{}, Vocabulary: Bytes{}, Ends: []int32{data.Beginning},
+		Identity: Identity{Model: digest, Policy: "same", Rule: "fma", Tokenizer: "bytes"},
+	}
+	if m.Identity.Program, err = programOf(*c); err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		t, err := tensor.FromBytes(q.Device(), e.DType, e.Data, e.Shape...)
+		if err != nil {
+			m.Close()
+			return nil, err
+		}
+		m.Weights[e.Name] = t
+	}
+	return m, nil
+}
+
+// newest returns the path of the newest checkpoint of a run.
+func newest(folder string) (string, error) {
+	if _, err := train.ReadDescription(folder); errors.Is(err, fs.ErrNotExist) {
+		return "", badInput("%s: the folder is no run of 'tokitai train': it has no run.json", folder)
+	} else if err != nil {
+		return "", err
+	}
+	list, err := train.Checkpoints(folder)
+	if err != nil {
+		return "", err
+	}
+	if len(list) == 0 {
+		return "", badInput("%s: the run has no checkpoint yet", folder)
+	}
+	return list[len(list)-1].Path, nil
+}
+
+// nameOf returns the last part of a path, without the end of a file's name.
+func nameOf(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		path = full
+	}
+	return strings.TrimSuffix(filepath.Base(path), ".safetensors")
+}
+
+// programOf returns the digest of what is computed for a token: the program of one token, whose calls are those of
+// every other number of tokens, and the definitions that read the logits.
+func programOf(c model.Config) (string, error) {
+	p, err := model.NewInference(c, model.InferenceShape{Tokens: 1, Sequences: 1, Rows: 1, Pages: 1, PageSize: 16, PerSequence: 1})
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("%s%s %s\n%s %s\n", p.Program.Text(), Summary.Name, Summary.Hash(), sample.Definition.Name, sample.Definition.Hash())
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Close frees the weights.
+func (m *Model) Close() error {
+	var errs []error
+	for _, t := range m.Weights {
+		errs = append(errs, t.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Conversation returns the tokens of a conversation in JSON, by the model's chat template.
+func (m *Model) Conversation(conversation []byte, o chat.Options) ([]int32, error) {
+	if m.Template == nil {
+		return nil, badInput("%s has no chat template: ask for a completion of a text", m.Name)
+	}
+	text, err := m.Template.Render(conversation, o)
+	if err != nil {
+		return nil, err
+	}
+	return m.Vocabulary.Encode(text, false)
+}
