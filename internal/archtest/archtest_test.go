@@ -92,6 +92,7 @@ var rooms = []room{
 	{path: "lower/gpu/internal/simtest"},
 	{path: "tensor", mustNot: []ban{{"def", "a tensor is data; operations come later"}}},
 	{path: "internal/newfile"},
+	{path: "internal/filelock", only: &claim{[]string{}, "a lock knows nothing of what it guards"}},
 	{path: "internal/readfile"},
 	{path: "tensor/safetensors", mustNot: []ban{{"def", "a file format knows no operation"}, {"device", "files are bytes in host memory"}}},
 	{path: "tensor/npy", mustNot: []ban{{"def", "a file format knows no operation"}, {"device", "files are bytes in host memory"}}},
@@ -137,6 +138,8 @@ var rooms = []room{
 		{"op", "a report does not know how its verdict was reached"},
 	}},
 	{path: "evidence/html", only: &claim{[]string{"evidence", "internal/leftover", "internal/newfile", "internal/readfile"}, "a page shows what reports say"}},
+	{path: "evidence/attest", only: &claim{[]string{"internal/readfile"}, "who signed does not depend on what was signed"}},
+	{path: "evidence/ledger", only: &claim{[]string{"internal/filelock", "internal/leftover", "internal/newfile", "internal/readfile"}, "a log does not know what its entries say"}},
 	{path: "accuracy", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "verify/cases", mustNot: []ban{
 		{"device/cpu", "what makes test cases knows nothing of what is tested"}, {"device/gpu", "what makes test cases knows nothing of what is tested"},
