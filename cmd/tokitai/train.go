@@ -19,8 +19,8 @@ import (
 // trainFlags are the flags of train.
 type trainFlags struct {
 	device, data, suffix, out, page string
-	set                       []string
-	dryRun, json              bool
+	set                             []string
+	dryRun, json                    bool
 }
 
 func newTrain() *cobra.Command {
