@@ -1,6 +1,7 @@
 package accuracy
 
 import (
+	"math"
 	"strings"
 	"testing"
 
