@@ -79,6 +79,11 @@ func (b *Builder) Value(name string, d num.DType, shape ...int) Ref {
 	return b.value(name, Result, d, shape)
 }
 
+// State declares a value that runs are given and that calls change, in the order of the program.
+func (b *Builder) State(name string, d num.DType, shape ...int) Ref {
+	return b.value(name, State, d, shape)
+}
+
 // Keep says that a result is wanted after a run.
 func (b *Builder) Keep(r Ref) {
 	if r.value != nil {
@@ -165,8 +170,12 @@ func (b *Builder) CallInto(name string, d *def.Definition, p Params, inputs, out
 
 // write notes that c, the next call, writes r.
 func (b *Builder) write(c *Call, r Ref) {
-	if r.value.Kind != Result {
-		b.fail("%s: writes the %s %s, want a result", c.Name, r.value.Kind, r.value.Name)
+	switch r.value.Kind {
+	case State:
+		return
+	case Result:
+	default:
+		b.fail("%s: writes the %s %s, want a result or a state", c.Name, r.value.Kind, r.value.Name)
 	}
 	for _, i := range append(b.writer[r.value], len(b.calls)) {
 		other := c

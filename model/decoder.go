@@ -2,20 +2,12 @@ package model
 
 import (
 	"fmt"
-	"strconv"
 
 	"tokitai/engine"
 	"tokitai/num"
-	"tokitai/op/attention"
 	"tokitai/op/crossentropy"
 	"tokitai/op/dropout"
-	"tokitai/op/embedding"
-	"tokitai/op/gelu"
-	"tokitai/op/layernorm"
 	"tokitai/op/norm"
-	"tokitai/op/rmsnorm"
-	"tokitai/op/rope"
-	"tokitai/op/swiglu"
 	"tokitai/tensor"
 )
 
@@ -32,7 +24,7 @@ const (
 	PassVariable     = "pass"     // the number of the pass, from 0: each drops other elements
 )
 
-// Decoder is a dense decoder for a number of sequences at once.
+// Decoder is a decoder for a number of sequences at once.
 type Decoder struct {
 	Config    Config
 	Sequences int
@@ -56,7 +48,10 @@ func NewDecoder(c Config, sequences int, training bool) (*Decoder, error) {
 	if sequences < 1 || sequences > MaxLeafTokens/c.Block {
 		return nil, fmt.Errorf("%d sequences of %d tokens in a leaf, want at least 1 and at most %d tokens", sequences, c.Block, MaxLeafTokens)
 	}
-	d := &decoder{Builder: NewBuilder(), Config: c, tokens: sequences * c.Block, sequences: sequences, training: training}
+	if training && c.Format() != num.F32 {
+		return nil, fmt.Errorf("storage is %s, want f32 for training", c.Storage)
+	}
+	d := &decoder{body: body{Builder: NewBuilder(), Config: c, tokens: sequences * c.Block, format: c.Format()}, sequences: sequences, training: training}
 	logits, dlogits := d.forward()
 	full := &Decoder{Config: c, Sequences: sequences}
 	if training {
@@ -70,48 +65,22 @@ func NewDecoder(c Config, sequences int, training bool) (*Decoder, error) {
 	return full, err
 }
 
-// decoder builds the program.
+// decoder builds the program of a leaf: sequences one behind the other, with labels.
 type decoder struct {
-	*Builder
-	Config
-	tokens, sequences int
-	training          bool
+	body
+	sequences int
+	training  bool
 
-	starts, cos, sin, positionQ, positionK Ref
-	sites                                  int // of dropout, so far
+	starts Ref
+	sites  int // of dropout, so far
 }
 
 func (d *decoder) forward() (logits, dlogits Ref) {
 	tokens, labels := d.Input(Tokens, num.I32, d.tokens), d.Input(Labels, num.I32, d.tokens)
 	d.starts = d.Input("starts", num.I32, d.sequences+1)
-	table := d.Weight("model.embed_tokens.weight", num.F32, d.Vocabulary, d.Width)
-	x := d.Call("embed", embedding.ForwardDefinition, nil, tokens, table)[0]
-	if d.Positions == "learned" {
-		position := d.Input("position", num.I32, d.tokens)
-		places := d.Weight("model.embed_positions.weight", num.F32, d.Block, d.Width)
-		x = d.add("embed.sum", x, d.Call("embed.position", embedding.ForwardDefinition, nil, position, places)[0])
-	} else {
-		pairs := d.Width / d.Heads / 2
-		d.positionQ = d.Input("position.q", num.I32, d.tokens*d.Heads)
-		d.positionK = d.positionQ
-		if d.KVHeads != d.Heads {
-			d.positionK = d.Input("position.k", num.I32, d.tokens*d.KVHeads)
-		}
-		d.cos, d.sin = d.Input("cos", num.F32, d.Block, pairs), d.Input("sin", num.F32, d.Block, pairs)
-	}
-	x = d.drop("embed", x)
-	for i := range d.Layers {
-		layer := "model.layers." + strconv.Itoa(i) + "."
-		x = d.add(layer+"mid", x, d.attention(layer, d.norm(layer+"input_layernorm", x)))
-		x = d.add(layer+"out", x, d.feedForward(layer+"mlp.", d.norm(layer+"post_attention_layernorm", x)))
-	}
-	x = d.norm("model.norm", x)
-	head := table
-	if !d.Tied {
-		head = d.Weight("lm_head.weight", num.F32, d.Vocabulary, d.Width)
-	}
+	d.attend, d.drop = d.attention, d.dropout
 	logits = d.Value(Logits, num.F32, d.tokens, d.Vocabulary)
-	d.CallInto("lm_head", Linear, nil, []Ref{x, head}, []Ref{logits})
+	d.head(d.layers(d.embed(tokens)), logits)
 	if !d.training {
 		d.Keep(logits)
 	}
@@ -122,64 +91,14 @@ func (d *decoder) forward() (logits, dlogits Ref) {
 	return logits, out[1]
 }
 
-func (d *decoder) add(name string, a, b Ref) Ref { return d.Call(name, Add, nil, a, b)[0] }
-
-func (d *decoder) norm(name string, x Ref) Ref {
-	gamma, eps := d.Weight(name+".weight", num.F32, d.Width), Params{"eps": Number(d.Eps)}
-	if d.Norm == "rms" {
-		return d.Call(name, rmsnorm.ForwardDefinition, eps, x, gamma)[0]
-	}
-	return d.Call(name, layernorm.ForwardDefinition, eps, x, gamma, d.Weight(name+".bias", num.F32, d.Width))[0]
+// attention weighs the keys and values of the same sequence.
+func (d *decoder) attention(layer int, name string, q, k, v Ref) Ref {
+	w := d.weighing(layer)
+	return d.Call(name, w.packed, w.params, q, k, v, d.starts, d.starts)[0]
 }
 
-func (d *decoder) linear(name string, x Ref, in, out int) Ref {
-	y := d.Call(name, Linear, nil, x, d.Weight(name+".weight", num.F32, out, in))[0]
-	if !d.Bias {
-		return y
-	}
-	return d.Call(name+".sum", Bias, nil, y, d.Weight(name+".bias", num.F32, out))[0]
-}
-
-func (d *decoder) attention(layer string, x Ref) Ref {
-	name, width, shared := layer+"self_attn.", d.Width/d.Heads, d.Heads/d.KVHeads
-	q := d.linear(name+"q_proj", x, d.Width, d.Width)
-	k := d.linear(name+"k_proj", x, d.Width, d.KVHeads*width)
-	v := d.linear(name+"v_proj", x, d.Width, d.KVHeads*width)
-	if d.Positions == "rope" {
-		q, k = d.turn(name+"q", q, d.positionQ, width), d.turn(name+"k", k, d.positionK, width)
-	}
-	o := d.Call(name+"weigh", attention.ForwardDefinition, Params{"kappa": Number(kappa(width))},
-		q.As(d.tokens, d.KVHeads, shared, width), k.As(d.tokens, d.KVHeads, width), v.As(d.tokens, d.KVHeads, width), d.starts, d.starts)[0]
-	return d.drop(name+"o_proj", d.linear(name+"o_proj", o.As(d.tokens, d.Width), d.Width, d.Width))
-}
-
-// kappa returns the parameter of attention for scores divided by the root of the heads' width.
-func kappa(width int) float64 { return attention.Kappa(invSqrt(width)) }
-
-// turn applies rope to the heads of x: their halves are two matrices.
-func (d *decoder) turn(name string, x, position Ref, width int) Ref {
-	y := d.Value(name+".turned", num.F32, x.Shape()...)
-	heads := x.As(x.Value().Len()/width, width)
-	halves := []Ref{heads.Columns(0, width/2), heads.Columns(width/2, width)}
-	turned := y.As(heads.Shape()...)
-	d.CallInto(name+".rope", rope.ForwardDefinition, nil, []Ref{halves[0], halves[1], position, d.cos, d.sin},
-		[]Ref{turned.Columns(0, width/2), turned.Columns(width/2, width)})
-	return y
-}
-
-func (d *decoder) feedForward(name string, x Ref) Ref {
-	var y Ref
-	if d.FeedForward == "swiglu" {
-		gate, up := d.linear(name+"gate_proj", x, d.Width, d.Hidden), d.linear(name+"up_proj", x, d.Width, d.Hidden)
-		y = d.Call(name+"act", swiglu.ForwardDefinition, nil, gate, up)[0]
-	} else {
-		y = d.Call(name+"act", gelu.ForwardDefinition, nil, d.linear(name+"up_proj", x, d.Width, d.Hidden))[0]
-	}
-	return d.drop(name+"down_proj", d.linear(name+"down_proj", y, d.Hidden, d.Width))
-}
-
-// drop applies dropout while training. Every place has its own random words, by its number.
-func (d *decoder) drop(name string, x Ref) Ref {
+// dropout drops elements while training. Every place has its own random words, by its number.
+func (d *decoder) dropout(name string, x Ref) Ref {
 	if d.Dropout == 0 || !d.training {
 		return x
 	}
@@ -225,15 +144,38 @@ func (d *Decoder) Constants(q *engine.Queue) (map[string]*tensor.Tensor, error) 
 	positions("position.q", d.Config.Heads)
 	positions("position.k", d.Config.KVHeads)
 	if d.Config.Positions == "rope" {
-		cos, sin, err := rope.Tables(q.Device(), d.Config.Block, d.Config.Width/d.Config.Heads/2, rope.Frequencies{Base: d.Config.RopeBase})
+		cos, sin, err := d.Config.ropeTables(q.Device())
 		put("cos", cos, err)
 		put("sin", sin, err)
+	}
+	if n := d.Config.Mixture.Experts; n > 0 {
+		t, err := tensor.FromFloat32(q.Device(), num.F32, make([]float32, n), n)
+		put("router.bias", t, err)
 	}
 	if failed != nil {
 		for _, t := range list {
 			t.Close()
 		}
 		return nil, failed
+	}
+	return list, nil
+}
+
+// Weights returns the weights of a decoder, in the order in which its program declares them.
+func (c *Config) Weights() ([]*Value, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	d := &decoder{body: body{Builder: NewBuilder(), Config: *c, tokens: 1, format: c.Format()}, sequences: 1}
+	d.forward()
+	if d.err != nil {
+		return nil, d.err
+	}
+	var list []*Value
+	for _, v := range d.values {
+		if v.Kind == Weight {
+			list = append(list, v)
+		}
 	}
 	return list, nil
 }

@@ -16,9 +16,10 @@ const (
 	Input  Kind = iota // is given for every run, or once
 	Weight             // is given, and has a gradient
 	Result             // is computed by a call
+	State              // is given, and calls change it: a cache
 )
 
-var kindNames = [...]string{"input", "weight", "result"}
+var kindNames = [...]string{"input", "weight", "result", "state"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -46,14 +46,10 @@ func Diff(ctx context.Context, q *engine.Queue, folders [2]string, corpora [2]*d
 		Settings: a.Settings.Config.Differences(b.Settings.Config), Data: a.Origin.Data != b.Origin.Data,
 		Steps: [2]int{len(lines[0]), len(lines[1])},
 	}
-	for d.Same < min(d.Steps[0], d.Steps[1]) && isSame(&lines[0][d.Same], &lines[1][d.Same]) {
-		d.Same++
-	}
-	if d.Same == min(d.Steps[0], d.Steps[1]) {
+	if d.Same, d.How = Same(lines[0], lines[1]); d.How == "" {
 		return d, nil
 	}
 	d.Step = d.Same + 1
-	d.How = difference(&lines[0][d.Same], &lines[1][d.Same])
 
 	at, err := commonCheckpoint(folders, d.Same)
 	if err != nil {
@@ -81,6 +77,17 @@ func Diff(ctx context.Context, q *engine.Queue, folders [2]string, corpora [2]*d
 		}
 	}
 	return d, d.compare(t, [2]*Line{&lines[0][d.Same], &lines[1][d.Same]}, folders)
+}
+
+// Same returns how many steps from the first on have the same loss, norm and weights, of the lines of
+// steps of two runs, and how the next one differs: "" if one of the runs has no more.
+func Same(a, b []Line) (n int, how string) {
+	for ; n < min(len(a), len(b)); n++ {
+		if !isSame(&a[n], &b[n]) {
+			return n, difference(&a[n], &b[n])
+		}
+	}
+	return n, ""
 }
 
 func isSame(a, b *Line) bool {
@@ -126,14 +133,16 @@ func (d *Difference) compare(t [2]*Trainer, want [2]*Line, folders [2]string) er
 		}
 	}
 	for i, name := range t[0].names {
-		for _, part := range []struct {
-			prefix string
-			a, b   []*tensor.Tensor
-		}{{"grad.", t[0].levels[0].grads, t[1].levels[0].grads}, {prefixM, t[0].m, t[1].m}, {prefixV, t[0].v, t[1].v}, {"", t[0].weights, t[1].weights}} {
-			if i >= len(part.b) || t[1].names[i] != name {
-				return nil // other networks: the leaves have differed
+		if i >= len(t[1].names) || t[1].names[i] != name || len(t[0].parts(i)) != len(t[1].parts(i)) {
+			return nil // other networks, or optimizers
+		}
+		a := append([]part{{"grad.", t[0].levels[0].grads[i]}}, t[0].parts(i)...)
+		b := append([]part{{"grad.", t[1].levels[0].grads[i]}}, t[1].parts(i)...)
+		for _, k := range []int{0, 2, 3, 1} { // gradients, moments, weights
+			if k >= len(a) {
+				continue
 			}
-			if isFound, err := d.compareTensors("the update of "+name, part.prefix+name, part.a[i], part.b[i]); isFound || err != nil {
+			if isFound, err := d.compareTensors("the update of "+name, a[k].prefix+name, a[k].tensor, b[k].tensor); isFound || err != nil {
 				return err
 			}
 		}

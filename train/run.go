@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"tokitai/data"
 	"tokitai/engine"
@@ -26,17 +27,21 @@ var ErrInUse = errors.New("the run is in use by another process")
 //	run.json                            settings, the origin of the chain, and where the data were
 //	metrics.jsonl                       a line for each step and each validation
 //	checkpoints/step-00000400.safetensors
+//	tokenizer.json                      if the tokens are not bytes
 //	lock                                held while a process trains
 type Run struct {
 	folder    string
 	settings  Settings
 	trainer   *Trainer
 	evaluator *Evaluator
+	sampler   *Sampler // nil if the run has no samples
 	disk      disk
 	held      *os.File
 	metrics   file
 	best      int // step of the best validation, 0 for none
 	bestLoss  float64
+	saved     int         // step of the newest checkpoint
+	isWanted  atomic.Bool // a checkpoint, after the step that is under way
 }
 
 // Description is run.json.
@@ -46,6 +51,25 @@ type Description struct {
 	Genesis  string   `json:"genesis"`
 	DataPath string   `json:"data_path"`
 	Suffix   string   `json:"suffix,omitempty"`
+}
+
+// TokenizerFile is the name of the file with the tokenizer in the folder of a run, if its tokens are not bytes.
+const TokenizerFile = "tokenizer.json"
+
+// Tokenizer returns the tokenizer of a run.
+func (d *Description) Tokenizer(folder string) (data.Tokenizer, error) {
+	if d.Origin.Tokenizer == data.Bytes.Identity {
+		return data.Bytes, nil
+	}
+	path := filepath.Join(folder, TokenizerFile)
+	t, err := data.ReadTokenizer(path)
+	if err != nil {
+		return t, err
+	}
+	if t.Identity != d.Origin.Tokenizer {
+		return t, badInput("%s: its digest is %s, want %s: it is not the tokenizer of the run", path, t.Identity, d.Origin.Tokenizer)
+	}
+	return t, nil
 }
 
 // ReadDescription reads the run.json of a run.
@@ -75,6 +99,9 @@ func open(q *engine.Queue, d disk, folder string, s Settings, corpus *data.Corpu
 	if _, err := corpus.Split(s.Block); err != nil { // before there is a folder
 		return nil, badInput("%w", err)
 	}
+	if s.Vocabulary < corpus.Tokenizer.Size {
+		return nil, tooSmall(s.Vocabulary, corpus)
+	}
 	if list, err := os.ReadDir(folder); err == nil && len(list) > 0 {
 		if _, err := os.Stat(filepath.Join(folder, headerKey)); errors.Is(err, fs.ErrNotExist) && !hasOnlyOurs(list) {
 			return nil, badInput("%s: the folder has files and is no run, want a run or an empty folder", folder)
@@ -101,7 +128,7 @@ func open(q *engine.Queue, d disk, folder string, s Settings, corpus *data.Corpu
 // hasOnlyOurs reports whether a folder has nothing but what a run that was killed at its beginning leaves.
 func hasOnlyOurs(list []fs.DirEntry) bool {
 	for _, e := range list {
-		if !slices.Contains([]string{checkpointFolder, "lock", headerKey + temporarySuffix}, e.Name()) {
+		if !slices.Contains([]string{checkpointFolder, "lock", headerKey + temporarySuffix, TokenizerFile, TokenizerFile + temporarySuffix}, e.Name()) {
 			return false
 		}
 	}
@@ -116,6 +143,11 @@ func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) e
 	}
 	if r.evaluator, err = r.trainer.NewEvaluator(); err != nil {
 		return err
+	}
+	if r.settings.SampleEvery > 0 {
+		if r.sampler, err = r.trainer.NewSampler(corpus.Tokenizer, r.settings.Temperature); err != nil {
+			return err
+		}
 	}
 	description := Description{r.settings, r.trainer.origin, r.trainer.origin.Genesis().String(), path, suffix}
 	old, err := ReadDescription(r.folder)
@@ -132,12 +164,20 @@ func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) e
 	if err != nil {
 		return err
 	}
-	err = replace(r.disk, r.folder, filepath.Join(r.folder, headerKey), func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
-	if err != nil {
-		return err
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{TokenizerFile, corpus.Tokenizer.File}, {headerKey, append(text, '\n')}} {
+		if f.text == nil {
+			continue
+		}
+		err = replace(r.disk, r.folder, filepath.Join(r.folder, f.name), func(w io.Writer) error {
+			_, err := w.Write(f.text)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if err := r.resume(); err != nil {
 		return err
@@ -180,9 +220,15 @@ func (r *Run) resume() error {
 		return err
 	}
 	if len(list) > 0 {
-		if err := r.trainer.restore(list[len(list)-1].Path); err != nil {
+		newest := list[len(list)-1]
+		err := r.trainer.restore(newest.Path)
+		if e, isDamaged := errors.AsType[*safetensors.FormatError](err); isDamaged && len(list) > 1 {
+			return fmt.Errorf("%w; without this file the run resumes behind step %d", e, list[len(list)-2].Step)
+		}
+		if err != nil {
 			return err
 		}
+		r.saved = newest.Step
 	}
 	lines, size, err := readMetrics(r.folder, r.trainer.step)
 	if errors.Is(err, fs.ErrNotExist) && r.trainer.step == 0 {
@@ -214,8 +260,12 @@ func (r *Run) note(l Line) {
 // Trainer returns the trainer of the run.
 func (r *Run) Trainer() *Trainer { return r.trainer }
 
+// Checkpoint has Train write a checkpoint after the step that is under way. It may be called from any
+// goroutine.
+func (r *Run) Checkpoint() { r.isWanted.Store(true) }
+
 // Train takes the steps that are left. It calls tell with each line of the metrics. Once the context is
-// done, it writes a checkpoint and returns the context's error.
+// done, or a step is a [NotFiniteError], it writes a checkpoint of the last step and returns the error.
 func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 	c := &r.settings
 	for r.trainer.step < c.Steps {
@@ -223,6 +273,9 @@ func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 			return errors.Join(err, r.save())
 		}
 		result, err := r.trainer.Step()
+		if _, isNotFinite := errors.AsType[*NotFiniteError](err); isNotFinite {
+			return errors.Join(err, r.save())
+		}
 		if err != nil {
 			return err
 		}
@@ -239,7 +292,16 @@ func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 				return err
 			}
 		}
-		if isLast || c.CheckpointEvery > 0 && result.Step%c.CheckpointEvery == 0 {
+		if r.sampler != nil && (isLast || result.Step%c.SampleEvery == 0) {
+			text, err := r.sampler.Sample(c.Prompt, ctx.Err)
+			if err != nil {
+				return errors.Join(err, r.save())
+			}
+			if err := r.write(Line{Step: result.Step, Sample: &text}, tell); err != nil {
+				return err
+			}
+		}
+		if isWanted := r.isWanted.Swap(false); isWanted || isLast || c.CheckpointEvery > 0 && result.Step%c.CheckpointEvery == 0 {
 			if err := r.save(); err != nil {
 				return err
 			}
@@ -293,7 +355,7 @@ func checkpointName(step int) string { return fmt.Sprintf("step-%08d.safetensors
 // save writes a checkpoint of the last step, once the metrics up to it are on disk, and removes those
 // that need not stay.
 func (r *Run) save() error {
-	if r.trainer.step == 0 {
+	if r.trainer.step == r.saved {
 		return nil
 	}
 	f, err := r.trainer.checkpoint()
@@ -308,6 +370,7 @@ func (r *Run) save() error {
 	if err != nil {
 		return err
 	}
+	r.saved = r.trainer.step
 	list, err := Checkpoints(r.folder)
 	if err != nil || r.settings.Keep == 0 {
 		return err

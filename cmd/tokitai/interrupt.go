@@ -31,6 +31,11 @@ func (e *signalError) Is(target error) bool { return target == context.Canceled 
 // errInterrupted is the error of an interrupted command without results.
 var errInterrupted = &verdictError{exitUndecided, errors.New("interrupted")}
 
+// endsItself is set while a command ends by itself after its context does, however long that takes: it
+// writes what it has, or answers what was asked before. A first signal does not end the program then; a
+// second one does.
+var endsItself atomic.Bool
+
 // isRejected is set when a kernel is rejected, which an interrupt must not hide.
 var isRejected atomic.Bool
 
@@ -49,11 +54,15 @@ func runInterruptibly(command string, run func(context.Context) int) {
 	case code = <-ended:
 	case first := <-signals:
 		cancel(&signalError{first})
+		limit := time.After(grace)
+		if endsItself.Load() {
+			limit = nil
+		}
 		select {
 		case code = <-ended:
 		case <-signals:
 			code = abandon(command, first)
-		case <-time.After(grace):
+		case <-limit:
 			code = abandon(command, first)
 		}
 	}

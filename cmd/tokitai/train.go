@@ -18,9 +18,9 @@ import (
 
 // trainFlags are the flags of train.
 type trainFlags struct {
-	device, data, suffix, out string
-	set                       []string
-	dryRun, json              bool
+	device, data, suffix, out, page string
+	set                             []string
+	dryRun, json                    bool
 }
 
 func newTrain() *cobra.Command {
@@ -28,19 +28,22 @@ func newTrain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "train [CONFIG]",
 		Short: "train a decoder, with the same bits on every device and after every interrupt",
-		Long: `Train a decoder of bytes on the text of a file or a folder. CONFIG is a JSON file of
+		Long: `Train a decoder on the text of a file or a folder. CONFIG is a JSON file of
 settings; --set changes single ones. Those that are not given have the values of a small
 decoder: four layers of 128.
 
 Every bit of the run follows from its settings and its data. --out is the run's folder: it
 has run.json, metrics.jsonl with a line for each step, and checkpoints. Running the same
 command again resumes from the newest checkpoint; an interrupt (SIGINT, SIGTERM) writes one
-first, if the step that is under way ends within half a second. A run that was stopped
-anywhere, also by a loss of power, has the same chain in the end as one that was not: an
+after the step that is under way, a second one does not wait for it, and SIGUSR1 writes one
+and goes on. A run that was stopped anywhere, also by a loss of power, has the same chain in the end as one that was not: an
 entry for each step over loss, norm and weights. 'tokitai replay' computes steps again.
 
 --data names a file, which is one document, or a folder, of which every regular file is one,
-in the order of their paths. grammar:N is a text of N letters whose entropy is known.
+in the order of their paths. Of a file whose name ends in .jsonl, the member text of the JSON
+object in each line is one. grammar:N is a text of N letters whose entropy is known. Tokens are
+bytes; with --set tokenizer=bpe a byte-pair encoding of --set vocabulary=N tokens is trained
+on the data, and --set tokenizer=FILE takes that of a tokenizer.json.
 
 Standard output has a line for each validation, and the last entry of the chain. Settings:
 ` + inLines(train.Names(), 88),
@@ -65,6 +68,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	flags.StringVar(&f.suffix, "suffix", "", "of a folder, read only files whose names end in `SUFFIX`")
 	flags.StringVar(&f.out, "out", "", "`FOLDER` of the run, begun or resumed")
 	deviceFlag(flags, &f.device, "auto", "train on")
+	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "plan the run and measure a few steps, whose results are thrown away; write nothing")
 	jsonFlag(c, &f.json)
 	registerProgress(c)
@@ -118,11 +122,15 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 		return wrongUse("--out is missing, want the folder of the run, or --dry-run")
 	case f.out != "" && f.dryRun:
 		return wrongUse("--dry-run writes nothing: want no --out")
+	case f.page != "" && f.dryRun:
+		return wrongUse("--dry-run trains nothing: want no --page")
+	case f.page != "" && f.json:
+		return wrongUse("--page prints where it is: want no --json; 'tokitai page' shows the run too")
 	}
 	if err := checkDevice(f.device); err != nil {
 		return err
 	}
-	corpus, err := readCorpus(f.data, f.suffix)
+	corpus, err := readCorpus(f.data, f.suffix, s.Corpus)
 	if err != nil {
 		return err
 	}
@@ -134,13 +142,17 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	})
 }
 
-// readCorpus reads a corpus. What is wrong with it is wrong use, unless reading fails on the way.
-func readCorpus(path, suffix string) (*data.Corpus, error) {
-	corpus, err := data.Read(path, suffix)
+// readCorpus reads documents and makes tokens of them. What is wrong with them is wrong use, unless reading fails
+// on the way.
+func readCorpus(path, suffix string, tokens func(data.Documents) (*data.Corpus, error)) (*data.Corpus, error) {
+	documents, err := data.ReadDocuments(path, suffix)
 	if _, isPath := errors.AsType[*fs.PathError](err); err != nil && !isPath {
 		return nil, wrongUse("--data: %v", err)
 	}
-	return corpus, err
+	if err != nil {
+		return nil, err
+	}
+	return tokens(documents)
 }
 
 // withQueue calls f with a queue on a device, which is closed afterwards.
@@ -168,6 +180,13 @@ type trained struct {
 
 func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) (err error) {
 	w := c.OutOrStdout()
+	if f.page != "" {
+		end, err := servePage(c, f.page, f.out)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	progress := startProgress(c)
 	defer progress.end()
 	progress.say("preparing")
@@ -182,6 +201,9 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 		fmt.Fprintf(w, "resumed behind step %d\n", result.Resumed)
 		flush(w)
 	}
+	endsItself.Store(true)
+	defer endsItself.Store(false)
+	defer onCheckpointSignal(run.Checkpoint)()
 	began, tokens := time.Now(), float64(s.Batch*s.Block)
 	err = run.Train(c.Context(), func(l train.Line) {
 		progress.of(float64(l.Step), float64(result.Resumed), float64(s.Steps))
@@ -189,6 +211,15 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 			result.Loss = l.Loss
 			speed := float64(l.Step-result.Resumed) * tokens / time.Since(began).Seconds()
 			progress.say("step %d of %d, loss %.4f, norm %.3f, %.0f tokens/s", l.Step, s.Steps, *l.Loss, *l.Norm, speed)
+			return
+		}
+		if l.Sample != nil {
+			progress.aside(func() {
+				if !f.json {
+					fmt.Fprintf(w, "step %d  sample %q\n", l.Step, *l.Sample)
+					flush(w)
+				}
+			})
 			return
 		}
 		result.Validation = l.Validation

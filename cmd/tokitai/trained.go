@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +22,11 @@ func corpusOf(folder, path, suffix string) (*data.Corpus, error) {
 	if path == "" {
 		path, suffix = d.DataPath, d.Suffix
 	}
-	corpus, err := readCorpus(path, suffix)
+	t, err := d.Tokenizer(folder)
+	if err != nil {
+		return nil, err
+	}
+	corpus, err := readCorpus(path, suffix, func(list data.Documents) (*data.Corpus, error) { return list.Corpus(t) })
 	if err != nil {
 		return nil, err
 	}
@@ -42,37 +47,59 @@ func runArguments(n int) cobra.PositionalArgs {
 }
 
 func newReplay() *cobra.Command {
-	var device, path, suffix string
-	var from, steps int
+	var device, path, suffix, from string
+	var first, steps int
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "replay RUN",
-		Short: "compute steps of a training run again, and compare every bit",
-		Long: `Compute the --steps steps behind step --from of a run again, on any device, and compare
-the chain: loss, norm and weights after each step. It begins with the newest checkpoint up
-to step --from, or with the initial weights. The run itself is not changed. The exit code
-is 3 if a step differs.
+		Use:   "replay RUN|ANSWER",
+		Short: "compute steps of a training run or an answer again, and compare every bit",
+		Long: `Compute what was computed before again, on any device, and compare it. The exit code is 3 if
+it differs.
 
-The data are read where 'tokitai train' read them, or from --data.`,
-		Example:           `  tokitai replay run --from 100 --steps 20 --device cpu`,
+RUN is the folder of a training run. Of the --steps steps behind step --from, the chain is
+compared: loss, norm and weights after each step. Computing begins with the newest
+checkpoint up to step --from, or with the initial weights. The run itself is not changed.
+The data are read where 'tokitai train' read them, or from --data.
+
+ANSWER is a JSON file with the receipt of an answer: the output of 'tokitai generate --json',
+or an answer of 'tokitai serve'. --model names the model. The row of logits of every token
+is compared, by its checksum, and the token that is drawn from it.`,
+		Example: `  tokitai replay run --from 100 --steps 20 --device cpu
+  tokitai replay answer.json --model run`,
 		Args:              runArguments(1),
-		ValidArgsFunction: completeFolders,
+		ValidArgsFunction: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkDevice(device); err != nil {
 				return err
+			}
+			info, err := os.Stat(args[0])
+			if err != nil {
+				return err
+			}
+			if !info.IsDir() {
+				for _, name := range []string{"from", "steps", "data", "suffix"} {
+					if c.Flags().Changed(name) {
+						return wrongUse("--%s is for runs, and %s is a file", name, args[0])
+					}
+				}
+				return replayAnswer(c, device, args[0], from, asJSON)
+			}
+			if from != "" {
+				return wrongUse("--model is for answers, and %s is a folder", args[0])
 			}
 			corpus, err := corpusOf(args[0], path, suffix)
 			if err != nil {
 				return err
 			}
-			return withQueue(c, device, func(q *engine.Queue) error { return replay(c, q, args[0], from, steps, corpus, asJSON) })
+			return withQueue(c, device, func(q *engine.Queue) error { return replay(c, q, args[0], first, steps, corpus, asJSON) })
 		},
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.IntVar(&from, "from", 0, "the step `N` behind which to begin")
-	flags.IntVar(&steps, "steps", 20, "how many steps to compare")
+	flags.IntVar(&first, "from", 0, "of a run, the step `N` behind which to begin")
+	flags.IntVar(&steps, "steps", 20, "of a run, how many steps to compare")
 	dataFlags(c, &path, &suffix, "read the run's data from")
+	flags.StringVar(&from, "model", "", "of an answer, the `MODEL` that gave it")
 	deviceFlag(flags, &device, "auto", "compute on")
 	jsonFlag(c, &asJSON)
 	registerProgress(c)
@@ -218,7 +245,7 @@ validation.`,
 				defer t.Close()
 				blocks, first := t.Blocks(), t.Blocks().Train
 				if path != "" {
-					corpus, err := readCorpus(path, suffix)
+					corpus, err := readCorpus(path, suffix, func(list data.Documents) (*data.Corpus, error) { return list.Corpus(own.Tokenizer) })
 					if err != nil {
 						return err
 					}

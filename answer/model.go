@@ -1,0 +1,181 @@
+package answer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tokitai/chat"
+	"tokitai/data"
+	"tokitai/engine"
+	"tokitai/model"
+	"tokitai/op/sample"
+	"tokitai/tensor"
+	"tokitai/tokenizer"
+	"tokitai/train"
+)
+
+// Model is a model with its weights on a device.
+type Model struct {
+	Name       string // by which people ask for it
+	Config     model.Config
+	Weights    map[string]*tensor.Tensor
+	Vocabulary Vocabulary
+	Template   *chat.Template // nil if it has none
+	Ends       []int32        // tokens that end an answer
+	Identity   Identity
+}
+
+// Identity says what decides the bits of a model's answers, but for the request. All digests are SHA-256, in
+// hexadecimal.
+type Identity struct {
+	Model     string `json:"model"`              // weights: names, formats, shapes, bytes
+	Program   string `json:"program"`            // calls with their definitions, from tokens to the token drawn
+	Policy    string `json:"policy"`             // of products
+	Rule      string `json:"rule"`               // by which their sums are rounded
+	Tokenizer string `json:"tokenizer"`          // bytes, or the digest of tokenizer.json
+	Template  string `json:"template,omitempty"` // digest of the file that has the chat template
+}
+
+// Fingerprint names what decides the bits of logits: model, program, policy and rule.
+func (i *Identity) Fingerprint() string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{i.Model, i.Program, i.Policy, i.Rule}, "\n")))
+	return "tk_" + hex.EncodeToString(sum[:8])
+}
+
+// Load reads a model onto the device of a queue: the folder of a run of package train, whose newest checkpoint
+// it takes, or a checkpoint.
+func Load(q *engine.Queue, path string) (*Model, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	file := path
+	if info.IsDir() {
+		if file, err = newest(path); err != nil {
+			return nil, err
+		}
+	}
+	c, entries, digest, err := train.ReadWeights(file)
+	if err != nil {
+		return nil, err
+	}
+	weights := map[string]*tensor.Tensor{}
+	m, err := NewModel(nameOf(path), *c, weights, digest)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.takeTokenizer(file); err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		t, err := tensor.FromBytes(q.Device(), e.DType, e.Data, e.Shape...)
+		if err != nil {
+			m.Close()
+			return nil, err
+		}
+		weights[e.Name] = t
+	}
+	return m, nil
+}
+
+// NewModel returns a model of bytes with given weights, which it owns from then on. digest is that of the weights.
+func NewModel(name string, c model.Config, weights map[string]*tensor.Tensor, digest string) (*Model, error) {
+	program, err := programOf(c)
+	return &Model{
+		Name: name, Config: c, Weights: weights, Vocabulary: Bytes{}, Ends: []int32{data.Beginning},
+		Identity: Identity{Model: digest, Program: program, Policy: "same", Rule: "fma", Tokenizer: data.Bytes.Identity},
+	}, err
+}
+
+// takeTokenizer takes the tokenizer of the run that a checkpoint belongs to. A checkpoint alone, without its run,
+// is of bytes.
+func (m *Model) takeTokenizer(checkpoint string) error {
+	folder := filepath.Dir(filepath.Dir(checkpoint))
+	d, err := train.ReadDescription(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		if m.Config.Vocabulary != data.Vocabulary {
+			return badInput("%s: its tokens are no bytes, and there is no run around it that has their tokenizer", checkpoint)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t, err := d.Tokenizer(folder)
+	if err != nil || t.File == nil {
+		return err
+	}
+	words, err := tokenizer.Parse(t.File)
+	if err != nil {
+		return err
+	}
+	m.Vocabulary, m.Ends, m.Identity.Tokenizer = Words(words), nil, t.Identity
+	if begin, err := words.Encode("", tokenizer.EncodeOptions{}); err == nil && len(begin) > 0 {
+		m.Ends = begin[:1] // where the next document begins
+	}
+	return nil
+}
+
+// newest returns the path of the newest checkpoint of a run.
+func newest(folder string) (string, error) {
+	if _, err := train.ReadDescription(folder); errors.Is(err, fs.ErrNotExist) {
+		return "", badInput("%s: the folder is no run of 'tokitai train': it has no run.json", folder)
+	} else if err != nil {
+		return "", err
+	}
+	list, err := train.Checkpoints(folder)
+	if err != nil {
+		return "", err
+	}
+	if len(list) == 0 {
+		return "", badInput("%s: the run has no checkpoint yet", folder)
+	}
+	return list[len(list)-1].Path, nil
+}
+
+// nameOf returns the last part of a path, without the end of a file's name.
+func nameOf(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		path = full
+	}
+	return strings.TrimSuffix(filepath.Base(path), ".safetensors")
+}
+
+// programOf returns the digest of what is computed for a token: the program of one token, whose calls are those of
+// every other number of tokens, and the definitions that read the logits.
+func programOf(c model.Config) (string, error) {
+	p, err := model.NewInference(c, model.InferenceShape{Tokens: 1, Sequences: 1, Rows: 1, Pages: 1, PageSize: 16, PerSequence: 1})
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("%s%s %s\n%s %s\n", p.Program.Text(), Summary.Name, Summary.Hash(), sample.Definition.Name, sample.Definition.Hash())
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Close frees the weights.
+func (m *Model) Close() error {
+	var errs []error
+	for _, t := range m.Weights {
+		errs = append(errs, t.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Conversation returns the tokens of a conversation in JSON, by the model's chat template.
+func (m *Model) Conversation(conversation []byte, o chat.Options) ([]int32, error) {
+	if m.Template == nil {
+		return nil, badInput("%s has no chat template: ask for a completion of a text", m.Name)
+	}
+	text, err := m.Template.Render(conversation, o)
+	if err != nil {
+		return nil, err
+	}
+	return m.Vocabulary.Encode(text, false)
+}

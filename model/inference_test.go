@@ -1,0 +1,57 @@
+package model
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"tokitai/op/attention"
+	"tokitai/op/cache"
+	"tokitai/op/crossentropy"
+	"tokitai/op/embedding"
+	"tokitai/op/norm"
+)
+
+// TestInferenceCalls: inference makes the calls of the decoder, in its order, but for the keys' places and the choice of rows.
+func TestInferenceCalls(t *testing.T) {
+	t.Parallel()
+	other := tiny
+	other.Norm, other.Positions, other.FeedForward, other.Bias, other.Tied, other.Dropout = "layer", "learned", "gelu", true, true, 0.25
+	for _, c := range []Config{tiny, other} {
+		full, err := NewDecoder(c, 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paged, err := NewInference(c, InferenceShape{Tokens: c.Block, Sequences: 2, Rows: c.Block, Pages: 3, PageSize: 16, PerSequence: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want, got []string
+		for _, call := range full.Program.Calls {
+			name := call.Definition.Name
+			switch call.Definition {
+			case crossentropy.Definition, norm.TotalDefinition:
+				continue
+			case attention.ForwardDefinition:
+				name = attention.DecodeDefinition.Name
+			}
+			want = append(want, call.Name+" "+name)
+		}
+		for _, call := range paged.Program.Calls {
+			if call.Definition != cache.AppendDefinition && (call.Definition != embedding.ForwardDefinition || call.Name != "rows") {
+				got = append(got, call.Name+" "+call.Definition.Name)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("inference makes the calls\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if len(paged.Caches) != 2*c.Layers || len(paged.Program.Of(State)) != 2*c.Layers {
+			t.Errorf("caches %v, want two for each of %d layers", paged.Caches, c.Layers)
+		}
+		for _, shape := range []InferenceShape{{}, {Tokens: 1, Sequences: 1, Rows: 1, Pages: 1, PageSize: 24, PerSequence: 1}, {Tokens: 1, Sequences: 1, Rows: 0, Pages: 1, PageSize: 16, PerSequence: 1}} {
+			if _, err := NewInference(c, shape); err == nil {
+				t.Errorf("inference of %+v is accepted", shape)
+			}
+		}
+	}
+}
