@@ -221,7 +221,7 @@ seconds.`,
 		newVerify(), newCheck(), newEvidence(), newDoctor(),
 		newRun(), newExplain(), newAccuracy(), newProve(),
 		newTrain(), newReplay(), newDiff(), newEval(), newPage(),
-		newGenerate(),
+		newGenerate(), newServe(),
 		newTokenize(), newDetokenize(), newChatTemplate(),
 		newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion(),
 	)
