@@ -47,6 +47,10 @@ promised and measured. OP may be a group (softmax is softmax.forward and
 softmax.backward) or a file that defines an operation (docs/definitions.md). Without
 OP, all operations are listed.
 
+OP may also be a folder of a language model, as transformers saves it: then print its
+architecture, the number of its parameters, the formats they are stored in, the
+definitions that compute it, and what is not supported (docs/models.md).
+
 With --emit, print what is executed instead: reference is the definition with its
 functions expanded, one node per line; cpu is the machine code that the CPU runs, with
 the definition's names beside the instructions, or its vector program if no code is
@@ -73,6 +77,7 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
   tokitai explain gelu.forward --emit reference,cpu --dtype bf16
   tokitai explain rmsnorm.def
   tokitai explain rmsnorm.def --emit derivative
+  tokitai explain ./llama
   tokitai explain layernorm.forward --emit derivative --of y,x
   tokitai explain softmax.forward --emit cuda
   tokitai explain gemm.grad_a.accumulate --emit hip --dtype f32 --prelude=false
@@ -226,6 +231,9 @@ type explainedGroup struct {
 
 // explainNamed explains an operation, or those of a group one after the other.
 func (f *explainFlags) explainNamed(w io.Writer, name string) error {
+	if isModelFolder(name) {
+		return f.explainFolder(w, name)
+	}
 	operations, err := operationsNamed(name)
 	named := err == nil && isGroup(operations, name)
 	if err != nil && len(f.emit) > 0 {

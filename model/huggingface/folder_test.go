@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io/fs"
 	"maps"
 	"math"
@@ -495,4 +496,34 @@ func FuzzConfig(f *testing.F) {
 			}
 		}
 	})
+}
+
+var update = flag.Bool("update", false, "write the folder of testdata")
+
+// TestExample: the committed folder, which documents explain, is what is written today.
+func TestExample(t *testing.T) {
+	t.Parallel()
+	c := networks()["qwen3_moe"]
+	c.Storage, c.Rope = "bf16", model.Rope{Kind: "yarn", Factor: 2, Original: 8, Fast: 32, Slow: 1, Amplitude: 1.0693147180559945}
+	path := write(t, c, huggingface.WriteOptions{})
+	generation := `{"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": [1, 2], "repetition_penalty": 1.05}` + "\n"
+	if err := os.WriteFile(filepath.Join(path, "generation_config.json"), []byte(generation), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"config.json", "generation_config.json", "model.safetensors"} {
+		want, err := os.ReadFile(filepath.Join(path, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		committed := filepath.Join("testdata", "qwen3_moe", name)
+		if *update {
+			os.MkdirAll(filepath.Dir(committed), 0o777)
+			if err := os.WriteFile(committed, want, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(committed); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is out of date: go test ./model/huggingface -run TestExample -update; %v", committed, err)
+		}
+	}
 }
