@@ -30,10 +30,13 @@ import (
 	"tokitai/verify"
 )
 
-// transformers runs the script of testdata with a Python that has transformers.
+// transformers runs the script of testdata with a Python that has transformers: TOKITAI_PYTHON, or python3.
 func transformers(t *testing.T, args ...string) string {
 	t.Helper()
-	path := tool.Need(t, "python3")
+	path := os.Getenv("TOKITAI_PYTHON")
+	if path == "" {
+		path = tool.Need(t, "python3")
+	}
 	if err := exec.Command(path, "-c", "import transformers, torch, safetensors").Run(); err != nil {
 		tool.Missing(t, "transformers", "python3 cannot import it")
 	}
