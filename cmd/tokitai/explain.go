@@ -49,7 +49,8 @@ OP, all operations are listed.
 
 OP may also be a folder of a language model, as transformers saves it: then print its
 architecture, the number of its parameters, the formats they are stored in, the
-definitions that compute it, and what is not supported (docs/models.md).
+definitions that compute it, and what is not supported (docs/models.md). --emit program
+prints the text of its program for one token, with all that decides a bit.
 
 With --emit, print what is executed instead: reference is the definition with its
 functions expanded, one node per line; cpu is the machine code that the CPU runs, with
@@ -103,13 +104,13 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: a `LIST` of "+strings.Join(emitted, ","))
+	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: a `LIST` of "+strings.Join(emitted, ",")+"; of a model, "+emitProgram)
 	flags.StringSliceVar(&f.of, "of", nil, "with derivative, a `LIST` of outputs and inputs (default all)")
 	flags.StringVar(&f.dtype, "dtype", "f16", "for operands stored in `TYPE`: f16, bf16, f32, e4m3, e5m2, i32 or i64")
 	flags.StringVar(&f.access, "access", lowergpu.Vector.String(), "with cuda, hip and gfx…, how operands are read and written: `WAY` vector or element")
 	flags.BoolVar(&f.prelude, "prelude", true, "with cuda and hip, put the prelude before the kernels")
 	jsonFlag(c, &f.json)
-	c.RegisterFlagCompletionFunc("emit", cobra.FixedCompletions(emitted, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("emit", cobra.FixedCompletions(append(emitted[:len(emitted):len(emitted)], emitProgram), cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("access", cobra.FixedCompletions(accessNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c

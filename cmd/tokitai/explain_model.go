@@ -17,6 +17,9 @@ import (
 	"tokitai/model/huggingface"
 )
 
+// emitProgram is what --emit prints of a model: the text of its program for one token.
+const emitProgram = "program"
+
 // isModelFolder reports whether a path is a folder with a model, or a folder that no operation has the name of.
 func isModelFolder(path string) bool {
 	info, err := os.Stat(path)
@@ -51,8 +54,8 @@ type explainedDefinition struct {
 }
 
 func (f *explainFlags) explainFolder(w io.Writer, path string) error {
-	if len(f.emit) > 0 || len(f.of) > 0 {
-		return wrongUse("%s is a folder: --emit and --of are for operations", path)
+	if len(f.of) > 0 || len(f.emit) > 0 && !slices.Equal(f.emit, []string{emitProgram}) {
+		return wrongUse("%s is a folder of a model: of --emit it has %s, and --of is for operations", path, emitProgram)
 	}
 	folder, err := huggingface.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,6 +74,10 @@ func (f *explainFlags) explainFolder(w io.Writer, path string) error {
 	p, err := model.NewInference(folder.Config, model.InferenceShape{Tokens: 1, Sequences: 1, Rows: 1, Pages: 1, PageSize: 16, PerSequence: 1})
 	if err != nil {
 		return wrongUse("%s: %v", path, err)
+	}
+	if len(f.emit) > 0 {
+		_, err := io.WriteString(w, p.Program.Text())
+		return err
 	}
 	at := map[string]int{}
 	for _, c := range p.Program.Calls {
