@@ -9,10 +9,13 @@ import (
 	"sync"
 	"testing"
 
+	"tokitai/backend/amdemu"
 	"tokitai/backend/cpu"
 	"tokitai/backend/sim"
 	"tokitai/data"
+	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
+	"tokitai/internal/testlevel"
 	"tokitai/internal/tool"
 	"tokitai/model"
 )
@@ -64,41 +67,68 @@ func queueWith(t *testing.T, workers int) *engine.Queue {
 	return q
 }
 
+// fiveSteps is what five steps of tiny end with, whatever computes them: the digests of the weights, the bits of
+// the loss. Settings that are added to configurations do not change it, as they would the chain.
+const fiveSteps = "f7b4eb4d5231aaf4 40aac310"
+
+func resultOf(r Result) string {
+	return fmt.Sprintf("%s %08x", r.Weights[:16], math.Float32bits(r.Loss))
+}
+
 // TestDevices: a run has one chain, whatever computes it.
 func TestDevices(t *testing.T) {
 	t.Parallel()
-	const n = 3
-	want := take(t, newTrainer(t, cpu.Queue(), tiny().Config), n).Chain
+	want := take(t, newTrainer(t, cpu.Queue(), tiny().Config), 5)
+	if got := resultOf(want); got != fiveSteps {
+		t.Errorf("five steps end with %s, want %s as on every machine", got, fiveSteps)
+	}
 	for _, workers := range []int{1, 3} {
-		if got := take(t, newTrainer(t, queueWith(t, workers), tiny().Config), n).Chain; got != want {
-			t.Errorf("%d workers: chain %v, want %v", workers, got, want)
+		if got := take(t, newTrainer(t, queueWith(t, workers), tiny().Config), 5); got != want {
+			t.Errorf("%d workers: %+v, want %+v", workers, got, want)
 		}
 	}
-	want = take(t, newTrainer(t, cpu.Queue(), tiny().Config), 1).Chain
+	want = take(t, newTrainer(t, cpu.Queue(), tiny().Config), 1)
 	reference := cpu.Queue().With(engine.WithLowering("cpu.reference"))
-	if got := take(t, newTrainer(t, reference, tiny().Config), 1).Chain; got != want {
-		t.Errorf("by the reference: chain %v, want %v", got, want)
+	if got := take(t, newTrainer(t, reference, tiny().Config), 1); got != want {
+		t.Errorf("by the reference: %+v, want %+v", got, want)
 	}
 }
 
-// TestSimulator: a simulated GPU gives the chain of the CPU.
+// TestSimulator: simulated GPUs give the chain of the CPU.
 func TestSimulator(t *testing.T) {
 	t.Parallel()
 	tool.Need(t, "g++")
+	for _, id := range testlevel.Pick([]string{""}, []string{"", "64"}) {
+		dev, err := sim.Backend.Open(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameSteps(t, dev, testlevel.Pick(1, 5))
+	}
+}
+
+// TestEmulator: emulated GPUs of AMD give the chain of the CPU.
+func TestEmulator(t *testing.T) {
+	t.Parallel()
+	testlevel.Need(t, testlevel.Quick, "it compiles and emulates every kernel of a step")
+	for _, architecture := range []string{"gfx1100", "gfx942"} {
+		sameSteps(t, amdemu.New(gputest.NeedsAMDEmulator(t, architecture)), 5)
+	}
+}
+
+// sameSteps takes steps on a device and on the CPU.
+func sameSteps(t *testing.T, dev engine.Device, n int) {
+	t.Helper()
 	s := tiny()
 	s.Leaves, s.Batch = 2, 2
-	dev, err := sim.Backend.Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
 	q, err := engine.OpenQueue(dev)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	got, want := take(t, newTrainer(t, q, s.Config), 1), take(t, newTrainer(t, cpu.Queue(), s.Config), 1)
+	got, want := take(t, newTrainer(t, q, s.Config), n), take(t, newTrainer(t, cpu.Queue(), s.Config), n)
 	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+		t.Errorf("%s: got %+v, want %+v", dev.Name(), got, want)
 	}
 }
 
