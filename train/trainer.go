@@ -333,19 +333,8 @@ func (t *Trainer) digest(q *engine.Queue) error {
 	return nil
 }
 
-// initialize sets the weights, and the chain to its genesis.
+// initialize sets the weights by the seed, and the chain to its genesis.
 func (t *Trainer) initialize(corpus *data.Corpus) error {
-	all := sha256.New()
-	for i, w := range t.decoder.Program.Of(model.Weight) {
-		values := t.config.Initial(w, t.config.Seed)
-		if err := t.weights[i].SetFloat32s(values); err != nil {
-			return err
-		}
-		fmt.Fprintf(all, "%s %v\n", w.Name, w.Shape)
-		if err := binary.Write(all, binary.LittleEndian, values); err != nil {
-			return err
-		}
-	}
 	optimizer := adamw.InPlaceDefinition
 	if t.config.Optimizer == "sgd" {
 		optimizer = sgd.StepDefinition
@@ -356,8 +345,28 @@ func (t *Trainer) initialize(corpus *data.Corpus) error {
 	}
 	t.origin = Origin{
 		Config: t.config, Program: t.decoder.Program.Identity(), Update: update, Rule: "fma", Tokenizer: corpus.Tokenizer.Identity,
-		Data: corpus.Digest, Weights: hex.EncodeToString(all.Sum(nil)),
+		Data: corpus.Digest,
 	}
+	return t.begin(func(w *model.Value) ([]float32, error) { return t.config.Initial(w, t.config.Seed), nil })
+}
+
+// begin sets the weights before the first step, and the chain to its genesis.
+func (t *Trainer) begin(values func(w *model.Value) ([]float32, error)) error {
+	all := sha256.New()
+	for i, w := range t.decoder.Program.Of(model.Weight) {
+		list, err := values(w)
+		if err != nil {
+			return err
+		}
+		if err := t.weights[i].SetFloat32s(list); err != nil {
+			return err
+		}
+		fmt.Fprintf(all, "%s %v\n", w.Name, w.Shape)
+		if err := binary.Write(all, binary.LittleEndian, list); err != nil {
+			return err
+		}
+	}
+	t.origin.Weights = hex.EncodeToString(all.Sum(nil))
 	t.chain = t.origin.Genesis()
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tokitai/backend/cpu"
 	"tokitai/data"
 	"tokitai/engine"
 	"tokitai/train"
@@ -19,8 +20,8 @@ import (
 // trainFlags are the flags of train.
 type trainFlags struct {
 	device, data, suffix, out, page string
-	set                       []string
-	dryRun, json              bool
+	set                             []string
+	dryRun, json                    bool
 }
 
 func newTrain() *cobra.Command {
@@ -44,6 +45,9 @@ in the order of their paths. Of a file whose name ends in .jsonl, the member tex
 object in each line is one. grammar:N is a text of N letters whose entropy is known. Tokens are
 bytes; with --set tokenizer=bpe a byte-pair encoding of --set vocabulary=N tokens is trained
 on the data, and --set tokenizer=FILE takes that of a tokenizer.json.
+
+--set start=PATH begins with the weights of another run, of a checkpoint, or of a folder of the
+library transformers, and takes the settings of the network from there.
 
 Standard output has a line for each validation, and the last entry of the chain. Settings:
 ` + inLines(train.Names(), 88),
@@ -94,12 +98,35 @@ func inLines(names []string, columns int) string {
 	return text + "  " + line
 }
 
-// settings reads the settings that the command line gives.
+// settings reads the settings that the command line gives. A run that starts with the weights of another network has
+// that one's settings where none are given.
 func (f *trainFlags) settings(args []string) (train.Settings, error) {
-	s := train.Default()
+	s, err := f.given(args, train.Default())
+	if err != nil {
+		return s, err
+	}
+	if s.Start == "" {
+		return s, s.Check()
+	}
+	q := cpu.Queue()
+	start, err := train.ReadStart(q.Device(), s.Start)
+	if err != nil {
+		return s, err
+	}
+	base := train.Default()
+	base.Config.Config = start.Config
+	base.Tokenizer = cmp.Or(start.Tokenizer, base.Tokenizer)
+	if s, err = f.given(args, base); err != nil {
+		return s, err
+	}
+	return s, s.Check()
+}
+
+// given returns settings, changed as the command line says.
+func (f *trainFlags) given(args []string, s train.Settings) (train.Settings, error) {
 	if len(args) > 0 {
 		var err error
-		if s, err = train.ReadSettings(args[0]); err != nil {
+		if s, err = train.ReadSettings(args[0], s); err != nil {
 			return s, err
 		}
 	}
@@ -108,7 +135,7 @@ func (f *trainFlags) settings(args []string) (train.Settings, error) {
 			return s, wrongUse("--set: %v", err)
 		}
 	}
-	return s, s.Check()
+	return s, nil
 }
 
 func (f *trainFlags) run(c *cobra.Command, args []string) error {
