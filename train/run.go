@@ -297,7 +297,9 @@ func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 		if err != nil {
 			return err
 		}
-		if err := r.write(lineOf(result, int64(result.Step)*int64(c.Batch*c.Block)), tell); err != nil {
+		line := lineOf(result, int64(result.Step)*int64(c.Batch*c.Block))
+		line.Routing = r.trainer.Routing()
+		if err := r.write(line, tell); err != nil {
 			return err
 		}
 		isLast := result.Step == c.Steps

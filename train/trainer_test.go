@@ -132,6 +132,39 @@ func sameSteps(t *testing.T, dev engine.Device, n int) {
 	}
 }
 
+// TestRouting: in each step every token goes to its experts, and the entropy is between none and that of even
+// chances.
+func TestRouting(t *testing.T) {
+	t.Parallel()
+	s := tiny()
+	s.Layers, s.Mixture = 2, model.Mixture{Experts: 4, PerToken: 2, Hidden: 8}
+	tr := newTrainer(t, cpu.Queue(), s.Config)
+	for range 2 {
+		take(t, tr, 1)
+		if len(tr.Routing()) != 2 {
+			t.Fatalf("%d routers, want 2", len(tr.Routing()))
+		}
+		for _, r := range tr.Routing() {
+			sum := int64(0)
+			for _, n := range r.Tokens {
+				sum += n
+			}
+			// Weights of 0.02 leave the softmax nearly even.
+			if want := int64(2 * s.Batch * s.Block); sum != want || len(r.Tokens) != 4 || r.Entropy > math.Log(4) || r.Entropy < math.Log(3) {
+				t.Errorf("%s: %d tokens in all, want %d; %+v", r.Name, sum, want, r)
+			}
+		}
+	}
+	last := tr.decoder.Routers[1]
+	logits, err := tr.levels[0].leaf.Tensor(last.Counts).Int32s()
+	if err != nil || len(logits) != 4 {
+		t.Errorf("counts %v, %v", logits, err)
+	}
+	if newTrainer(t, cpu.Queue(), tiny().Config).Routing() != nil {
+		t.Error("a decoder without experts has routers")
+	}
+}
+
 // TestLeaves: the gradients of a step are the adjacent binary tree over those of its leaves.
 func TestLeaves(t *testing.T) {
 	t.Parallel()
