@@ -65,14 +65,12 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{
-		Name: nameOf(path), Config: *c, Weights: map[string]*tensor.Tensor{}, Vocabulary: Bytes{}, Ends: []int32{data.Beginning},
-		Identity: Identity{Model: digest, Policy: "same", Rule: "fma", Tokenizer: data.Bytes.Identity},
-	}
-	if err := m.takeTokenizer(file); err != nil {
+	weights := map[string]*tensor.Tensor{}
+	m, err := NewModel(nameOf(path), *c, weights, digest)
+	if err != nil {
 		return nil, err
 	}
-	if m.Identity.Program, err = programOf(*c); err != nil {
+	if err := m.takeTokenizer(file); err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
@@ -81,9 +79,18 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 			m.Close()
 			return nil, err
 		}
-		m.Weights[e.Name] = t
+		weights[e.Name] = t
 	}
 	return m, nil
+}
+
+// NewModel returns a model of bytes with given weights, which it owns from then on. digest is that of the weights.
+func NewModel(name string, c model.Config, weights map[string]*tensor.Tensor, digest string) (*Model, error) {
+	program, err := programOf(c)
+	return &Model{
+		Name: name, Config: c, Weights: weights, Vocabulary: Bytes{}, Ends: []int32{data.Beginning},
+		Identity: Identity{Model: digest, Program: program, Policy: "same", Rule: "fma", Tokenizer: data.Bytes.Identity},
+	}, err
 }
 
 // takeTokenizer takes the tokenizer of the run that a checkpoint belongs to. A checkpoint alone, without its run,

@@ -228,8 +228,8 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 		fmt.Fprintf(w, "resumed behind step %d\n", result.Resumed)
 		flush(w)
 	}
-	writesLast.Store(true)
-	defer writesLast.Store(false)
+	endsItself.Store(true)
+	defer endsItself.Store(false)
 	defer onCheckpointSignal(run.Checkpoint)()
 	began, tokens := time.Now(), float64(s.Batch*s.Block)
 	err = run.Train(c.Context(), func(l train.Line) {
