@@ -150,7 +150,7 @@ func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) e
 		if err != nil {
 			return err
 		}
-		if err := r.trainer.start(start, r.settings.Start); err != nil {
+		if err := r.trainer.Start(start, r.settings.Start); err != nil {
 			return err
 		}
 	}

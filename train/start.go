@@ -106,8 +106,8 @@ func (s *Start) readFolder(dev device.Device, path string) error {
 	return nil
 }
 
-// start takes the weights before the first step.
-func (t *Trainer) start(s *Start, path string) error {
+// Start takes the weights before the first step.
+func (t *Trainer) Start(s *Start, path string) error {
 	if len(s.weights) != len(t.names) {
 		return badInput("%s: it has %d weights, and the network of the settings %d", path, len(s.weights), len(t.names))
 	}
@@ -134,5 +134,5 @@ func (t *Trainer) startOf(folder string) (isKept bool, err error) {
 	if err := s.readCheckpoint(path); err != nil {
 		return true, err
 	}
-	return true, t.start(s, path)
+	return true, t.Start(s, path)
 }

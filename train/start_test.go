@@ -109,12 +109,12 @@ func TestStartErrors(t *testing.T) {
 	} {
 		s := good()
 		change(s)
-		if err := tr.start(s, "path"); err == nil || !strings.Contains(err.Error(), want) {
+		if err := tr.Start(s, "path"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
 	before := tr.chain
-	if err := tr.start(good(), "path"); err != nil || tr.chain != before {
+	if err := tr.Start(good(), "path"); err != nil || tr.chain != before {
 		t.Errorf("its own initial weights give another genesis; %v", err)
 	}
 }
