@@ -83,6 +83,57 @@ func (g *gradients) call(c *Call) {
 	for _, back := range rule.Backward {
 		g.backward(c, back)
 	}
+	if rule.Compose != nil {
+		rule.Compose(&Step{g, c})
+	}
+}
+
+// Step is a call of which a Rule composes the gradients.
+type Step struct {
+	g *gradients
+	c *Call
+}
+
+// Operand returns an operand of the call.
+func (s *Step) Operand(name string) Ref { return s.c.Operands[s.c.Definition.Operand(name)] }
+
+// Gradient returns the gradient of an output of the call.
+func (s *Step) Gradient(output string) Ref { return s.g.gradient(s.c, output) }
+
+// Sibling returns another output of the call that computed an operand of this one: the operand itself
+// must be a whole output of it.
+func (s *Step) Sibling(operand, output string) Ref {
+	r := s.Operand(operand)
+	for _, i := range s.g.writer[r.value] {
+		if at := s.g.calls[i].Definition.Operand(output); at >= 0 && s.g.calls[i].Definition.Operands[at].IsOut {
+			return s.g.calls[i].Operands[at]
+		}
+	}
+	s.g.fail("%s: the gradient needs the %s that was computed with %s, and no call has both", s.c.Name, output, operand)
+	return Ref{}
+}
+
+// Call adds a call without parameters and returns its outputs.
+func (s *Step) Call(name string, d *def.Definition, inputs ...Ref) []Ref {
+	return s.g.Call("d."+s.c.Name+"/"+name, d, nil, inputs...)
+}
+
+// Add adds a gradient of an input.
+func (s *Step) Add(input string, gradient Ref) {
+	if in := s.Operand(input); s.g.err == nil && s.g.needed[in.value] {
+		s.g.contribute(in, gradient)
+	}
+}
+
+// Contribute adds a call without parameters whose one output is a gradient of an input, seen in a shape.
+func (s *Step) Contribute(input string, d *def.Definition, shape []int, inputs ...Ref) {
+	in := s.Operand(input)
+	if s.g.err != nil || !s.g.needed[in.value] {
+		return
+	}
+	out := refTo(s.g.contribution(in.value))
+	s.g.CallInto("d."+s.c.Name+"/"+input, d, nil, inputs, []Ref{out.As(shape...)})
+	s.g.contribute(in, out)
 }
 
 // backward adds a call of a backward definition, unless no value needs its outputs.

@@ -3,14 +3,15 @@ package model
 import (
 	"strconv"
 
-	"tokitai/def"
 	"tokitai/num"
-	"tokitai/op/attention"
+	"tokitai/op/combine"
+	"tokitai/op/dispatch"
 	"tokitai/op/embedding"
 	"tokitai/op/gelu"
 	"tokitai/op/layernorm"
 	"tokitai/op/rmsnorm"
 	"tokitai/op/rope"
+	"tokitai/op/router"
 	"tokitai/op/swiglu"
 )
 
@@ -32,32 +33,19 @@ type body struct {
 
 	table                          Ref // of the embedding
 	cos, sin, positionQ, positionK Ref
+	bias                           Ref // of the router's choice
 }
-
-// weighing is how a layer weighs keys: by the definition for packed sequences, or the one for the pages of
-// a cache, which has the same bits.
-type weighing struct {
-	packed, paged *def.Definition
-	params        Params
-}
-
-// weighing returns how a layer weighs keys.
-func (c *Config) weighing(int) weighing {
-	return weighing{attention.ForwardDefinition, attention.DecodeDefinition, Params{"kappa": Number(kappa(c.headWidth()))}}
-}
-
-// kappa returns the parameter of attention for scores divided by the root of the heads' width.
-func kappa(width int) float64 { return attention.Kappa(invSqrt(width)) }
-
-// headWidth returns the number of columns of a head.
-func (c *Config) headWidth() int { return c.Width / c.Heads }
 
 // embed returns the residual stream of tokens, an int32 each. It declares the inputs that say where tokens stand:
 // "position" for a learned table; else "position.q" and, if there are fewer heads of keys, "position.k",
-// each with the token's position for every head, and the tables "cos" and "sin" of Block positions.
+// each with the token's position for every head, and the tables "cos" and "sin" of Block positions. With a
+// mixture there is the input "router.bias", zeros that choose experts by their scores alone.
 func (d *body) embed(tokens Ref) Ref {
 	d.table = d.Weight("model.embed_tokens.weight", d.format, d.Vocabulary, d.Width)
 	x := d.Call("embed", embedding.ForwardDefinition, nil, tokens, d.table)[0]
+	if d.EmbedScale != 0 {
+		x = d.Call("embed.scale", Scale, Params{"factor": Number(d.rounded(d.EmbedScale))}, x)[0]
+	}
 	if d.Positions == "learned" {
 		position := d.Input("position", num.I32, d.tokens)
 		places := d.Weight("model.embed_positions.weight", d.format, d.Block, d.Width)
@@ -71,17 +59,63 @@ func (d *body) embed(tokens Ref) Ref {
 		}
 		d.cos, d.sin = d.Input("cos", num.F32, d.Block, pairs), d.Input("sin", num.F32, d.Block, pairs)
 	}
+	if d.Mixture.Experts > 0 {
+		d.bias = d.Input("router.bias", num.F32, d.Mixture.Experts)
+	}
 	return d.dropped("embed", x)
+}
+
+// rounded returns x as the storage format of activations has it.
+func (d *body) rounded(x float64) float64 {
+	switch d.format {
+	case num.BF16:
+		return float64(num.BF16ToF32(num.F32ToBF16(float32(x))))
+	case num.F16:
+		return float64(num.F16ToF32(num.F32ToF16(float32(x))))
+	}
+	return float64(float32(x))
 }
 
 // layers returns the residual stream behind the last layer.
 func (d *body) layers(x Ref) Ref {
 	for i := range d.Layers {
 		layer := "model.layers." + strconv.Itoa(i) + "."
-		x = d.add(layer+"mid", x, d.weigh(i, layer, d.norm(layer+"input_layernorm", x)))
-		x = d.add(layer+"out", x, d.feedForward(layer+"mlp.", d.norm(layer+"post_attention_layernorm", x)))
+		h, names := x, d.normNames()
+		if names.before[0] != "" {
+			h = d.norm(layer+names.before[0], h)
+		}
+		h = d.weigh(i, layer, h)
+		if names.after[0] != "" {
+			h = d.norm(layer+names.after[0], h)
+		}
+		x = d.add(layer+"mid", x, h)
+		if h = x; names.before[1] != "" {
+			h = d.norm(layer+names.before[1], h)
+		}
+		if d.isMixture(i) {
+			h = d.mixture(layer+"mlp.", h)
+		} else {
+			h = d.feedForward(layer+"mlp.", h)
+		}
+		if names.after[1] != "" {
+			h = d.norm(layer+names.after[1], h)
+		}
+		x = d.add(layer+"out", x, h)
 	}
 	return x
+}
+
+// normNames has the names of the norms of a layer: of attention and of the feed-forward layer, "" for none.
+type normNames struct{ before, after [2]string }
+
+func (c *Config) normNames() normNames {
+	switch c.NormPlace {
+	case "after":
+		return normNames{after: [2]string{"post_attention_layernorm", "post_feedforward_layernorm"}}
+	case "both":
+		return normNames{[2]string{"input_layernorm", "pre_feedforward_layernorm"}, [2]string{"post_attention_layernorm", "post_feedforward_layernorm"}}
+	}
+	return normNames{before: [2]string{"input_layernorm", "post_attention_layernorm"}}
 }
 
 // head computes the logits of rows of the residual stream behind the last layer.
@@ -91,7 +125,13 @@ func (d *body) head(x, logits Ref) {
 	if !d.Tied {
 		head = d.Weight("lm_head.weight", d.format, d.Vocabulary, d.Width)
 	}
-	d.CallInto("lm_head", Linear, nil, []Ref{x, head}, []Ref{logits})
+	if d.LogitCap == 0 {
+		d.CallInto("lm_head", Linear, nil, []Ref{x, head}, []Ref{logits})
+		return
+	}
+	raw := d.Value("lm_head.y", num.F32, logits.Shape()...)
+	d.CallInto("lm_head", Linear, nil, []Ref{x, head}, []Ref{raw})
+	d.CallInto("lm_head.cap", Cap, Params{"cap": Number(d.LogitCap)}, []Ref{raw}, []Ref{logits})
 }
 
 func (d *body) add(name string, a, b Ref) Ref { return d.Call(name, Add, nil, a, b)[0] }
@@ -104,16 +144,25 @@ func (d *body) dropped(name string, x Ref) Ref {
 }
 
 func (d *body) norm(name string, x Ref) Ref {
-	gamma, eps := d.Weight(name+".weight", d.format, d.Width), Params{"eps": Number(d.Eps)}
-	if d.Norm == "rms" {
-		return d.Call(name, rmsnorm.ForwardDefinition, eps, x, gamma)[0]
-	}
-	return d.Call(name, layernorm.ForwardDefinition, eps, x, gamma, d.Weight(name+".bias", d.format, d.Width))[0]
+	return d.normTo(name, x, x.Shape()[len(x.Shape())-1])
 }
 
-func (d *body) linear(name string, x Ref, in, out int) Ref {
+// normTo is norm over rows of some width.
+func (d *body) normTo(name string, x Ref, width int) Ref {
+	gamma, eps := d.Weight(name+".weight", d.format, width), Params{"eps": Number(d.Eps)}
+	x = x.As(x.Value().Len()/width, width)
+	switch d.Norm {
+	case "rms":
+		return d.Call(name, rmsnorm.ForwardDefinition, eps, x, gamma)[0]
+	case "rms1":
+		return d.Call(name, RMSNorm1, eps, x, gamma)[0]
+	}
+	return d.Call(name, layernorm.ForwardDefinition, eps, x, gamma, d.Weight(name+".bias", d.format, width))[0]
+}
+
+func (d *body) linear(name string, x Ref, in, out int, hasBias bool) Ref {
 	y := d.Call(name, Linear, nil, x, d.Weight(name+".weight", d.format, out, in))[0]
-	if !d.Bias {
+	if !hasBias {
 		return y
 	}
 	return d.Call(name+".sum", Bias, nil, y, d.Weight(name+".bias", d.format, out))[0]
@@ -122,14 +171,21 @@ func (d *body) linear(name string, x Ref, in, out int) Ref {
 // weigh is the attention of a layer, with its linear layers.
 func (d *body) weigh(layer int, prefix string, x Ref) Ref {
 	name, width, shared := prefix+"self_attn.", d.headWidth(), d.Heads/d.KVHeads
-	q := d.linear(name+"q_proj", x, d.Width, d.Width)
-	k := d.linear(name+"k_proj", x, d.Width, d.KVHeads*width)
-	v := d.linear(name+"v_proj", x, d.Width, d.KVHeads*width)
+	hasBias := d.Bias || d.QKVBias
+	q := d.linear(name+"q_proj", x, d.Width, d.Heads*width, hasBias)
+	k := d.linear(name+"k_proj", x, d.Width, d.KVHeads*width, hasBias)
+	v := d.linear(name+"v_proj", x, d.Width, d.KVHeads*width, hasBias)
+	switch d.HeadNorm {
+	case "each":
+		q, k = d.normTo(name+"q_norm", q, width), d.normTo(name+"k_norm", k, width)
+	case "all":
+		q, k = d.norm(name+"q_norm", q), d.norm(name+"k_norm", k)
+	}
 	if d.Positions == "rope" {
 		q, k = d.turn(name+"q", q, d.positionQ, width), d.turn(name+"k", k, d.positionK, width)
 	}
 	o := d.attend(layer, name+"weigh", q.As(d.tokens, d.KVHeads, shared, width), k.As(d.tokens, d.KVHeads, width), v.As(d.tokens, d.KVHeads, width))
-	return d.dropped(name+"o_proj", d.linear(name+"o_proj", o.As(d.tokens, d.Heads*width), d.Heads*width, d.Width))
+	return d.dropped(name+"o_proj", d.linear(name+"o_proj", o.As(d.tokens, d.Heads*width), d.Heads*width, d.Width, d.Bias || d.OutBias))
 }
 
 // turn applies rope to the heads of x: their halves are two matrices.
@@ -144,12 +200,57 @@ func (d *body) turn(name string, x, position Ref, width int) Ref {
 }
 
 func (d *body) feedForward(name string, x Ref) Ref {
-	var y Ref
-	if d.FeedForward == "swiglu" {
-		gate, up := d.linear(name+"gate_proj", x, d.Width, d.Hidden), d.linear(name+"up_proj", x, d.Width, d.Hidden)
-		y = d.Call(name+"act", swiglu.ForwardDefinition, nil, gate, up)[0]
-	} else {
-		y = d.Call(name+"act", gelu.ForwardDefinition, nil, d.linear(name+"up_proj", x, d.Width, d.Hidden))[0]
+	hasBias := d.Bias || d.HiddenBias
+	var gate Ref
+	if d.isGated() {
+		gate = d.linear(name+"gate_proj", x, d.Width, d.Hidden, hasBias)
 	}
-	return d.dropped(name+"down_proj", d.linear(name+"down_proj", y, d.Hidden, d.Width))
+	y := d.activate(name+"act", gate, d.linear(name+"up_proj", x, d.Width, d.Hidden, hasBias))
+	return d.dropped(name+"down_proj", d.linear(name+"down_proj", y, d.Hidden, d.Width, hasBias))
+}
+
+func (c *Config) isGated() bool { return c.FeedForward != "gelu" && c.FeedForward != "gelu.erf" }
+
+// activate applies the activation to up, or to the gate of it.
+func (d *body) activate(name string, gate, up Ref) Ref {
+	switch d.FeedForward {
+	case "swiglu":
+		return d.Call(name, swiglu.ForwardDefinition, nil, gate, up)[0]
+	case "geglu":
+		return d.Call(name, Multiply, nil, d.Call(name+".gelu", gelu.ForwardDefinition, nil, gate)[0], up)[0]
+	case "geglu.erf":
+		return d.Call(name, Multiply, nil, d.Call(name+".gelu", gelu.ErfForwardDefinition, nil, gate)[0], up)[0]
+	case "gelu.erf":
+		return d.Call(name, gelu.ErfForwardDefinition, nil, up)[0]
+	}
+	return d.Call(name, gelu.ForwardDefinition, nil, up)[0]
+}
+
+// mixture sends every token through its experts: the rows of an expert are brought together, and its
+// weights multiply them. Weights of all experts lie in one tensor, [experts, out, in].
+func (d *body) mixture(name string, x Ref) Ref {
+	m := &d.Mixture
+	logits := d.Call(name+"gate", Linear, nil, x, d.Weight(name+"gate.weight", d.format, m.Experts, d.Width))[0]
+	weight, expert := d.Value(name+"route.weight", num.F32, d.tokens, m.PerToken), d.Value(name+"route.expert", num.I32, d.tokens, m.PerToken)
+	normalise := 0.0
+	if m.IsNormalised {
+		normalise = 1
+	}
+	d.CallInto(name+"route", router.SoftmaxForwardDefinition, Params{"k": Number(float64(m.PerToken)), "normalise": Number(normalise)},
+		[]Ref{logits, d.bias}, []Ref{weight, expert})
+	integers := func(what string, shape ...int) Ref { return d.Value(name+"sort."+what, num.I32, shape...) }
+	counts, offsets := integers("counts", m.Experts), integers("offsets", m.Experts+1)
+	source, slot, place := integers("source", d.tokens, m.PerToken), integers("slot", d.tokens, m.PerToken), integers("place", d.tokens, m.PerToken)
+	d.CallInto(name+"sort", dispatch.ForwardDefinition, nil, []Ref{expert}, []Ref{counts, offsets, source, slot, place})
+
+	rows := d.Call(name+"rows", combine.PermuteDefinition, nil, source.As(d.tokens*m.PerToken), x)[0]
+	grouped := func(layer string, x Ref, in, out int) Ref {
+		return d.Call(name+"experts."+layer, Grouped, nil, x, d.Weight(name+"experts."+layer+".weight", d.format, m.Experts, out, in), offsets)[0]
+	}
+	var gate Ref
+	if d.isGated() {
+		gate = grouped("gate_proj", rows, d.Width, m.Hidden)
+	}
+	y := grouped("down_proj", d.activate(name+"experts.act", gate, grouped("up_proj", rows, d.Width, m.Hidden)), m.Hidden, d.Width)
+	return d.dropped(name+"experts", d.Call(name+"combine", combine.ForwardDefinition, nil, place, y, weight)[0])
 }

@@ -8,7 +8,6 @@ import (
 	"tokitai/op/crossentropy"
 	"tokitai/op/dropout"
 	"tokitai/op/norm"
-	"tokitai/op/rope"
 	"tokitai/tensor"
 )
 
@@ -25,7 +24,7 @@ const (
 	PassVariable     = "pass"     // the number of the pass, from 0: each drops other elements
 )
 
-// Decoder is a dense decoder for a number of sequences at once.
+// Decoder is a decoder for a number of sequences at once.
 type Decoder struct {
 	Config    Config
 	Sequences int
@@ -49,7 +48,10 @@ func NewDecoder(c Config, sequences int, training bool) (*Decoder, error) {
 	if sequences < 1 || sequences > MaxLeafTokens/c.Block {
 		return nil, fmt.Errorf("%d sequences of %d tokens in a leaf, want at least 1 and at most %d tokens", sequences, c.Block, MaxLeafTokens)
 	}
-	d := &decoder{body: body{Builder: NewBuilder(), Config: c, tokens: sequences * c.Block, format: num.F32}, sequences: sequences, training: training}
+	if training && c.Format() != num.F32 {
+		return nil, fmt.Errorf("storage is %s, want f32 for training", c.Storage)
+	}
+	d := &decoder{body: body{Builder: NewBuilder(), Config: c, tokens: sequences * c.Block, format: c.Format()}, sequences: sequences, training: training}
 	logits, dlogits := d.forward()
 	full := &Decoder{Config: c, Sequences: sequences}
 	if training {
@@ -142,15 +144,38 @@ func (d *Decoder) Constants(q *engine.Queue) (map[string]*tensor.Tensor, error) 
 	positions("position.q", d.Config.Heads)
 	positions("position.k", d.Config.KVHeads)
 	if d.Config.Positions == "rope" {
-		cos, sin, err := rope.Tables(q.Device(), d.Config.Block, d.Config.Width/d.Config.Heads/2, rope.Frequencies{Base: d.Config.RopeBase})
+		cos, sin, err := d.Config.ropeTables(q.Device())
 		put("cos", cos, err)
 		put("sin", sin, err)
+	}
+	if n := d.Config.Mixture.Experts; n > 0 {
+		t, err := tensor.FromFloat32(q.Device(), num.F32, make([]float32, n), n)
+		put("router.bias", t, err)
 	}
 	if failed != nil {
 		for _, t := range list {
 			t.Close()
 		}
 		return nil, failed
+	}
+	return list, nil
+}
+
+// Weights returns the weights of a decoder, in the order in which its program declares them.
+func (c *Config) Weights() ([]*Value, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	d := &decoder{body: body{Builder: NewBuilder(), Config: *c, tokens: 1, format: c.Format()}, sequences: 1}
+	d.forward()
+	if d.err != nil {
+		return nil, d.err
+	}
+	var list []*Value
+	for _, v := range d.values {
+		if v.Kind == Weight {
+			list = append(list, v)
+		}
 	}
 	return list, nil
 }

@@ -1,6 +1,10 @@
 package model
 
-import "tokitai/def"
+import (
+	"tokitai/def"
+	"tokitai/fn"
+	"tokitai/num"
+)
 
 // Definitions of networks that are no operations of their own: sums, and products with weights
 // that are stored as checkpoints have them, [out, in].
@@ -21,10 +25,69 @@ var (
 		b.Formula("db[c] = sum over r of dy[r,c]")
 	}))
 
+	// Multiply is the product of two values, element by element.
+	Multiply = def.Must(def.Rowwise("model.multiply", func(b *def.Builder) {
+		b.Out("y", b.In("a").Mul(b.In("b", def.Like("a"))), def.Like("a"))
+		b.Formula("y = a * b")
+	}))
+	MultiplyBackward = def.Must(def.Rowwise("model.multiply.backward", func(b *def.Builder) {
+		dy := b.In("dy")
+		x, y := b.In("a", def.Like("dy")), b.In("b", def.Like("dy"))
+		b.Out("da", dy.Mul(y), def.Like("dy"))
+		b.Out("db", dy.Mul(x), def.Like("dy"))
+		b.Formula("da = dy * b", "db = dy * a")
+	}))
+
 	// Scale multiplies by a number.
 	Scale = def.Must(def.Rowwise("model.scale", func(b *def.Builder) {
 		b.Out("y", b.In("x").Mul(b.Param("factor")), def.Like("x"))
 		b.Formula("y = x * factor")
+	}))
+	ScaleBackward = def.Must(def.Rowwise("model.scale.backward", func(b *def.Builder) {
+		b.Out("dx", b.In("dy").Mul(b.Param("factor")), def.Like("dy"))
+		b.Formula("dx = dy * factor")
+	}))
+
+	// Cap bounds values smoothly. Its gradient has the derivative 1 - tanh^2 as 4e/(1+e)^2 with
+	// e = exp(-2|x|/cap), where nothing cancels.
+	Cap = def.Must(def.Rowwise("model.cap", func(b *def.Builder) {
+		x, limit := b.In("x"), b.Param("cap", def.MoreThan(0))
+		b.Out("y", fn.Tanh(x.Div(limit)).Mul(limit), def.Like("x"))
+		b.Formula("y = cap * tanh(x / cap)")
+	}))
+	CapBackward = def.Must(def.Rowwise("model.cap.backward", func(b *def.Builder) {
+		dy, x, limit := b.In("dy"), b.In("x", def.Like("dy")), b.Param("cap", def.MoreThan(0))
+		e := fn.ExpBounded(x.Div(limit).Abs().Min(def.Const(64)).Mul(def.Const(-2))).As("e")
+		r := def.One.Div(def.One.Add(e)).As("r")
+		b.Out("dx", dy.Mul(def.Const(4).Mul(e).Mul(r.Mul(r))), def.Like("dy"))
+		b.Formula("dx = dy * (1 - tanh(x / cap)^2)")
+	}))
+
+	// RMSNorm1 is rmsnorm.forward with 1 + gamma in the place of gamma, so that a weight of 0 changes
+	// nothing.
+	RMSNorm1 = def.Must(def.Rowwise("model.rmsnorm1", func(b *def.Builder) {
+		x := b.In("x")
+		gamma := b.InCol("gamma", def.Like("x").Or(num.F32))
+		eps := b.Param("eps", def.AtLeast(0))
+		square := def.RowSum(x.Mul(x)).Div(b.Columns()).As("square")
+		rstd := def.One.Div(square.Add(eps).Sqrt()).As("inverse")
+		b.Out("y", x.Mul(rstd).Mul(def.One.Add(gamma)), def.Like("x"))
+		b.OutRow("rstd", rstd, def.Only(num.F32))
+		b.Formula("rstd[r] = 1 / sqrt(sum x[r,c]^2 / C + eps)", "y[r,c] = x[r,c] * rstd[r] * (1 + gamma[c])")
+	}))
+	RMSNorm1Backward = def.Must(def.Rowwise("model.rmsnorm1.backward", func(b *def.Builder) {
+		dy, x := b.In("dy"), b.In("x", def.Like("dy"))
+		gamma := b.InCol("gamma", def.Like("dy").Or(num.F32))
+		rstd := b.InRow("rstd", def.Only(num.F32))
+		xhat, t := x.Mul(rstd).As("xhat"), dy.Mul(def.One.Add(gamma)).As("t")
+		k := def.RowSum(t.Mul(xhat)).Div(b.Columns()).As("k")
+		b.Out("dx", def.FMA(xhat.Neg(), k, t).Mul(rstd), def.Like("dy"))
+		b.OutCol("dgamma", def.ColSum(dy.Mul(xhat)), def.Like("gamma"))
+		b.Formula(
+			"xhat[r,c] = x[r,c] * rstd[r],  t[r,c] = dy[r,c] * (1 + gamma[c])",
+			"dx[r,c] = (t[r,c] - xhat[r,c] * sum t[r,c]*xhat[r,c]/C) * rstd[r]",
+			"dgamma[c] = sum over r of dy[r,c] * xhat[r,c]",
+		)
 	}))
 
 	// Linear multiplies the rows of x by a weight [out, in]; LinearX and LinearW are its gradients.
@@ -43,4 +106,25 @@ var (
 		Result: "dw", ResultDims: []string{"N", "K"},
 		Formula: []string{"dw[n,k] = sum over m of dy[m,n] * x[m,k]"},
 	}))
+
+	// Grouped is Linear with a weight for each group of rows, those of an expert; GroupedX and GroupedW are
+	// its gradients.
+	Grouped = def.Must(def.Contraction("model.grouped", def.ContractionForm{
+		Left: "x", LeftDims: []string{"M", "K"}, Right: "w", RightDims: []string{"E", "N", "K"}, TransposeRight: true,
+		Result: "y", ResultDims: []string{"M", "N"}, Groups: groups,
+		Formula: []string{"y[m,n] = sum over k of x[m,k] * w[e,n,k], offsets[e] <= m < offsets[e+1]"},
+	}))
+	GroupedX = def.Must(def.Contraction("model.grouped.x", def.ContractionForm{
+		Left: "dy", LeftDims: []string{"M", "N"}, Right: "w", RightDims: []string{"E", "N", "K"},
+		Result: "dx", ResultDims: []string{"M", "K"}, Groups: groups,
+		Formula: []string{"dx[m,k] = sum over n of dy[m,n] * w[e,n,k], offsets[e] <= m < offsets[e+1]"},
+	}))
+	GroupedW = def.Must(def.Contraction("model.grouped.w", def.ContractionForm{
+		Left: "dy", LeftDims: []string{"M", "N"}, TransposeLeft: true, Right: "x", RightDims: []string{"M", "K"},
+		Result: "dw", ResultDims: []string{"E", "N", "K"}, Groups: groups,
+		Formula: []string{"dw[e,n,k] = sum over m of dy[m,n] * x[m,k], offsets[e] <= m < offsets[e+1]"},
+	}))
 )
+
+// groups divides the rows by expert.
+var groups = def.Groups{Number: "E", Of: "M", Offsets: "offsets"}

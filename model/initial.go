@@ -15,13 +15,13 @@ func invSqrt(n int) float64 { return 1 / math.Sqrt(float64(n)) }
 // deviation is the standard deviation of initial weights.
 const deviation = 0.02
 
-// Initial returns the initial values of a weight of a decoder: norms are 1, biases 0, matrices normal
+// Initial returns the initial values of a weight of a decoder: norms are 1, those by 1+w 0, biases 0, matrices normal
 // numbers times 0.02, and those whose results are added to the residual stream times
 // 0.02/sqrt(2*layers). They depend on the seed, the name and the element alone.
 func (c *Config) Initial(w *Value, seed uint64) []float32 {
 	values := make([]float32, w.Len())
 	switch {
-	case len(w.Shape) == 1 && strings.HasSuffix(w.Name, ".weight"):
+	case len(w.Shape) == 1 && strings.HasSuffix(w.Name, ".weight") && c.Norm != "rms1":
 		for i := range values {
 			values[i] = 1
 		}

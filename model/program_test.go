@@ -82,6 +82,120 @@ func TestIdentity(t *testing.T) {
 		change(&c)
 		identity(name, c, 2)
 	}
+	for name, c := range configs() {
+		if name != "llama" { // heads, above
+			identity(name, c, 2)
+		}
+	}
+	gemma := configs()["gemma"]
+	for name, change := range map[string]func(c *Config){
+		"window": func(c *Config) { c.Windows = NumbersOf(3, 0) }, "which layer": func(c *Config) { c.Windows = NumbersOf(0, 2) },
+		"attention cap": func(c *Config) { c.AttentionCap = 2 }, "logit cap": func(c *Config) { c.LogitCap = 1 }, "attention scale": func(c *Config) { c.AttentionScale = 0.5 },
+		"embed scale": func(c *Config) { c.EmbedScale = 2 }, "place": func(c *Config) { c.NormPlace = "after" }, "head width": func(c *Config) { c.HeadWidth = 4 },
+		"qkv": func(c *Config) { c.QKVBias = true }, "out": func(c *Config) { c.OutBias = true }, "hidden": func(c *Config) { c.HiddenBias = true },
+		"norm of each head": func(c *Config) { c.HeadNorm = "each" }, "norm of all heads": func(c *Config) { c.HeadNorm = "all" }, "erf": func(c *Config) { c.FeedForward = "geglu.erf" },
+	} {
+		c := gemma
+		change(&c)
+		identity(name, c, 2)
+	}
+}
+
+// TestStorage: with 16-bit storage the calls are those of training's forward, one by one: the same definitions
+// of the same operands, whose formats alone differ.
+func TestStorage(t *testing.T) {
+	t.Parallel()
+	calls := func(c Config, isTraining bool) []string {
+		d, err := NewDecoder(c, 2, isTraining)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []string
+		for _, call := range d.Program.Calls {
+			if list = append(list, call.String()); call.Name == Loss {
+				break // what follows are gradients
+			}
+		}
+		return list
+	}
+	for name, c := range configs() {
+		want := calls(c, true)
+		for _, storage := range []string{"bf16", "f16"} {
+			c := c
+			c.Storage = storage
+			got := calls(c, false)
+			if len(got) != len(want) {
+				t.Fatalf("%s: %d calls in %s, %d of training's forward", name, len(got), storage, len(want))
+			}
+			seen := false
+			for i := range got {
+				seen = seen || strings.Contains(got[i], " "+storage+"(")
+				plain := strings.ReplaceAll(got[i], " "+storage+"(", " f32(")
+				if c.EmbedScale != 0 && strings.Contains(plain, "model.scale") { // the factor is one of the format
+					continue
+				}
+				if plain != want[i] {
+					t.Errorf("%s: call %d in %s is %s, want %s", name, i, storage, got[i], want[i])
+				}
+			}
+			if !seen {
+				t.Errorf("%s: no result is stored in %s", name, storage)
+			}
+			if _, err := NewDecoder(c, 2, true); err == nil || !strings.Contains(err.Error(), "want f32 for training") {
+				t.Errorf("error %v for training in %s, want a refusal", err, storage)
+			}
+		}
+	}
+}
+
+// TestAngles holds scaled angles to formulas in binary64.
+func TestAngles(t *testing.T) {
+	t.Parallel()
+	const pairs, base = 8, 500000.
+	for name, test := range map[string]struct {
+		rope Rope
+		want func(i int, a float64) float64
+	}{
+		"linear":   {Rope{Kind: "linear", Factor: 4}, func(_ int, a float64) float64 { return a / 4 }},
+		"longrope": {Rope{Kind: "longrope", Short: NumbersOf(1., 2, 3, 4, 5, 6, 7, 8)}, func(i int, a float64) float64 { return a / float64(i+1) }},
+		"llama3": {Rope{Kind: "llama3", Factor: 8, Original: 8192, Low: 1, High: 4}, func(_ int, a float64) float64 {
+			switch wave := 2 * math.Pi / a; {
+			case wave < 8192./4:
+				return a
+			case wave > 8192.:
+				return a / 8
+			default:
+				smooth := (8192/wave - 1) / (4 - 1)
+				return (1-smooth)*a/8 + smooth*a
+			}
+		}},
+		"yarn": {Rope{Kind: "yarn", Factor: 16, Original: 4096, Fast: 32, Slow: 1}, func(i int, a float64) float64 {
+			at := func(turns float64) float64 { return pairs * math.Log(4096/(turns*2*math.Pi)) / math.Log(base) }
+			low, high := math.Floor(at(32)), math.Ceil(at(1))
+			ramp := min(max((float64(i)-low)/(high-low), 0), 1)
+			return a/16*ramp + a*(1-ramp)
+		}},
+	} {
+		kept, changed := 0, 0
+		test.rope.Factor = max(test.rope.Factor, 1)
+		for i, got := range test.rope.angles(base, pairs) {
+			a := math.Pow(base, -float64(i)/pairs)
+			want := test.want(i, a)
+			// The formulas round at most sixteen times, each by 2^-53, and the angle once; where weights 1-s
+			// cancel, errors of s count up to 16-fold in these cases: 2^-45 in all.
+			if math.Abs(got-want) > 0x1p-45*want {
+				t.Errorf("%s: the angle of pair %d is %v, want %v", name, i, got, want)
+			}
+			if got == a {
+				kept++
+			} else {
+				changed++
+			}
+		}
+		if changed == 0 {
+			t.Errorf("%s changes no angle", name)
+		}
+	}
 }
 
 // TestColumns: the gradient of a value that is used column by column is put together from its parts: a gate
@@ -257,6 +371,15 @@ func TestConfigErrors(t *testing.T) {
 		"multiple of heads": func(c *Config) { c.Heads = 3 }, "multiple of kv_heads": func(c *Config) { c.Heads, c.KVHeads = 4, 3 },
 		"even width": func(c *Config) { c.Heads, c.KVHeads = 8, 8 }, "dropout is 1": func(c *Config) { c.Dropout = 1 },
 		"eps is NaN": func(c *Config) { c.Eps = math.NaN() }, "rope_base": func(c *Config) { c.RopeBase = 0 },
+		"head_width is -1": func(c *Config) { c.HeadWidth = -1 }, "head_norm is": func(c *Config) { c.HeadNorm = "some" }, "norm_place is": func(c *Config) { c.NormPlace = "behind" },
+		"storage is": func(c *Config) { c.Storage = "fp8" }, "attention_cap is": func(c *Config) { c.AttentionCap = -1 }, "windows has 1": func(c *Config) { c.Windows = NumbersOf(2) },
+		"the window of layer 1": func(c *Config) { c.Windows = NumbersOf(2, 0.5) }, "rope.kind": func(c *Config) { c.Rope.Kind = "far" }, "rope.factor": func(c *Config) { c.Rope.Kind = "linear" },
+		"other sequences":     func(c *Config) { c.Rope = Rope{Kind: "dynamic", Factor: 2, Original: 3} },
+		"rope.low":            func(c *Config) { c.Rope = Rope{Kind: "llama3", Factor: 2, Original: 3, Low: 4, High: 1} },
+		"positions are":       func(c *Config) { c.Rope, c.Positions = Rope{Kind: "linear", Factor: 2}, "learned" },
+		"mixture.experts":     func(c *Config) { c.Mixture.PerToken = 1 },
+		"mixture.per_token":   func(c *Config) { c.Mixture = Mixture{Experts: 2, PerToken: 3, Hidden: 1} },
+		"mixture.dense has 2": func(c *Config) { c.Mixture = Mixture{Experts: 2, PerToken: 1, Hidden: 1, Dense: NumbersOf(2)} },
 	} {
 		c := tiny
 		change(&c)

@@ -2,7 +2,7 @@ package model
 
 import (
 	"tokitai/def"
-	"tokitai/op/attention"
+	"tokitai/op/combine"
 	"tokitai/op/dropout"
 	"tokitai/op/embedding"
 	"tokitai/op/gelu"
@@ -10,6 +10,7 @@ import (
 	"tokitai/op/layernorm"
 	"tokitai/op/rmsnorm"
 	"tokitai/op/rope"
+	"tokitai/op/router"
 	"tokitai/op/silu"
 	"tokitai/op/softmax"
 	"tokitai/op/swiglu"
@@ -24,11 +25,14 @@ import (
 type Rule struct {
 	Backward []*def.Definition
 	Same     map[string]string // the gradient of this input is that of this output itself
+
+	// Compose adds the calls, where one definition with operands of these names is not enough.
+	Compose func(s *Step)
 }
 
 // Rules is the table of gradients by forward definition. Builder.Backward takes it, and further
 // rows for definitions of a program's own.
-var Rules = map[*def.Definition]Rule{
+var Rules = withStreams(map[*def.Definition]Rule{
 	Linear:                      {Backward: []*def.Definition{LinearX, LinearW}},
 	Bias:                        {Backward: []*def.Definition{BiasBackward}, Same: map[string]string{"x": "y"}},
 	Add:                         {Same: map[string]string{"a": "y", "b": "y"}},
@@ -38,12 +42,45 @@ var Rules = map[*def.Definition]Rule{
 	rmsnorm.ForwardDefinition:   {Backward: []*def.Definition{rmsnorm.BackwardDefinition}},
 	layernorm.ForwardDefinition: {Backward: []*def.Definition{layernorm.BackwardDefinition}},
 	rope.ForwardDefinition:      {Backward: []*def.Definition{rope.BackwardDefinition}},
-	attention.ForwardDefinition: {Backward: []*def.Definition{attention.BackwardDefinition}},
 	gelu.ForwardDefinition:      {Backward: []*def.Definition{gelu.BackwardDefinition}},
 	gelu.ErfForwardDefinition:   {Backward: []*def.Definition{gelu.ErfBackwardDefinition}},
 	silu.ForwardDefinition:      {Backward: []*def.Definition{silu.BackwardDefinition}},
 	swiglu.ForwardDefinition:    {Backward: []*def.Definition{swiglu.BackwardDefinition}},
 	softmax.ForwardDefinition:   {Backward: []*def.Definition{softmax.BackwardDefinition}},
+	Multiply:                    {Backward: []*def.Definition{MultiplyBackward}},
+	Scale:                       {Backward: []*def.Definition{ScaleBackward}},
+	Cap:                         {Backward: []*def.Definition{CapBackward}},
+	RMSNorm1:                    {Backward: []*def.Definition{RMSNorm1Backward}},
+	Grouped:                     {Backward: []*def.Definition{GroupedX, GroupedW}},
+
+	router.SoftmaxForwardDefinition: {Backward: []*def.Definition{router.SoftmaxBackwardDefinition}},
+	router.SigmoidForwardDefinition: {Backward: []*def.Definition{router.SigmoidBackwardDefinition}},
+	combine.PermuteDefinition:       {Compose: permuteBackward},
+	combine.ForwardDefinition:       {Compose: combineBackward},
+})
+
+func withStreams(rules map[*def.Definition]Rule) map[*def.Definition]Rule {
+	for _, s := range streams {
+		rules[s.packed] = Rule{Backward: []*def.Definition{s.backward}}
+	}
+	return rules
+}
+
+// permuteBackward adds up the rows of each token, by the places of the dispatch that has the sources.
+func permuteBackward(s *Step) {
+	place := s.Sibling("source", "place")
+	s.Contribute("x", combine.PermuteBackwardDefinition, s.Operand("x").Shape(), place, s.Gradient("rows"))
+}
+
+// combineBackward brings gradients and weights to the rows, and the gradients of weights back.
+func combineBackward(s *Step) {
+	source, slot, place := s.Sibling("place", "source"), s.Sibling("place", "slot"), s.Operand("place")
+	n := place.Value().Len()
+	dy := s.Call("rows", combine.PermuteDefinition, source.As(n), s.Gradient("y"))[0]
+	weight := s.Call("weights", combine.PermuteDefinition, slot.As(n), s.Operand("weight").As(n, 1))[0]
+	do := s.Call("split", combine.BackwardDefinition, s.Operand("o"), dy, weight.As(n))
+	s.Add("o", do[0])
+	s.Contribute("weight", combine.PermuteDefinition, []int{n, 1}, place.As(n), do[1].As(n, 1))
 }
 
 // gradientOf returns the forward output of which an operand of a backward definition is the

@@ -4,7 +4,10 @@ import "math"
 
 // tape computes with scalars in binary64, one node for each operation. It knows nothing of programs or
 // definitions: the tests hold the gradients of programs to it.
-type tape struct{ nodes []node }
+type tape struct {
+	nodes       []node
+	isValueOnly bool // keeps no nodes: for results alone
+}
 
 // node is f(p, q) or f(p), with the derivatives of f there. Node 0 stands for all constants.
 type node struct {
@@ -22,7 +25,12 @@ type variable struct {
 	value float64
 }
 
-func newTape() *tape { return &tape{make([]node, 1, 1<<15)} }
+func newTape(isValueOnly bool) *tape {
+	if isValueOnly {
+		return &tape{isValueOnly: true}
+	}
+	return &tape{nodes: make([]node, 1, 1<<15)}
+}
 
 func (t *tape) number(x float64) variable { return variable{t, 0, x} }
 
@@ -30,6 +38,9 @@ func (t *tape) number(x float64) variable { return variable{t, 0, x} }
 func (t *tape) input(x float64) variable { return t.put(node{value: x}) }
 
 func (t *tape) put(n node) variable {
+	if t.isValueOnly {
+		return variable{t, 0, n.value}
+	}
 	t.nodes = append(t.nodes, n)
 	return variable{t, len(t.nodes) - 1, n.value}
 }
@@ -69,6 +80,17 @@ func (x variable) rsqrt() variable {
 
 // sigmoid is 1/(1+exp(-x)).
 func (x variable) sigmoid() variable { return x.times(-1).exp().add(x.t.number(1)).recip() }
+
+func (x variable) tanh() variable {
+	v := math.Tanh(x.value)
+	slope := 1 / math.Cosh(x.value) / math.Cosh(x.value)
+	return x.of(v, slope, -2*v*slope)
+}
+
+func (x variable) erf() variable {
+	slope := 2 / math.Sqrt(math.Pi) * math.Exp(-x.value*x.value)
+	return x.of(math.Erf(x.value), slope, -2*x.value*slope)
+}
 
 // along returns the derivative of x in a direction, given by its components at some inputs, and how much it
 // may change, to first order, if every operation of the tape errs by at most 1 relative to its result:

@@ -73,8 +73,26 @@ func (a *Array) Index(r, c int) int {
 
 // batchIndex is Index in a stack of matrices: apart, so that Index is compiled in line.
 func (a *Array) batchIndex(r, c int) int {
+	if a.isOneMatrix() {
+		return r*a.Stride + c
+	}
 	rows := a.Rows / a.Matrices()
 	return a.Batch.Offset(r/rows) + r%rows*a.Stride + c
+}
+
+// isOneMatrix reports whether the rows of each matrix follow those of the one before, as most do: then
+// no element's place needs a division.
+func (a *Array) isOneMatrix() bool {
+	n := a.Batch.Count - 1
+	stride := a.Batch.Axes[n].Stride
+	for k := n; k >= 0; k-- { // each axis goes over what is inside it
+		x := &a.Batch.Axes[k]
+		if x.Stride != stride {
+			return false
+		}
+		stride *= x.Size
+	}
+	return stride == a.Rows*a.Stride
 }
 
 // AsRow returns a as one row in the same memory, if its rows follow each other without gaps.

@@ -58,3 +58,30 @@ func TestBatch(t *testing.T) {
 		t.Error("an axis too many was taken")
 	}
 }
+
+// TestIndexInBatch: an element of a stack is where it is in its matrix, whether or not the matrices are one.
+func TestIndexInBatch(t *testing.T) {
+	var sizes, strides = []int{1, 2, 3}, []int{0, 5, 20, 40, 41, 60, 120}
+	ones := 0
+	for _, outer := range sizes {
+		for _, inner := range sizes {
+			for _, outside := range strides {
+				for _, inside := range strides {
+					a := Array{DType: F32, Rows: 4 * outer * inner, Cols: 5, Stride: 5, Data: make([]byte, 4*1000),
+						Batch: Batch{Count: 2, Axes: [MaxBatchAxes]Axis{{outer, outside}, {inner, inside}}}}
+					if a.isOneMatrix() {
+						ones++
+					}
+					for r := range a.Rows {
+						if got, want := a.Index(r, 3), r/4/inner*outside+r/4%inner*inside+r%4*5+3; got != want {
+							t.Fatalf("%+v: row %d is at %d, want %d", a.Batch, r, got, want)
+						}
+					}
+				}
+			}
+		}
+	}
+	if ones < 9 {
+		t.Errorf("%d stacks are one matrix, want that of each sizes at least", ones)
+	}
+}

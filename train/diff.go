@@ -46,14 +46,10 @@ func Diff(ctx context.Context, q *engine.Queue, folders [2]string, corpora [2]*d
 		Settings: a.Settings.Config.Differences(b.Settings.Config), Data: a.Origin.Data != b.Origin.Data,
 		Steps: [2]int{len(lines[0]), len(lines[1])},
 	}
-	for d.Same < min(d.Steps[0], d.Steps[1]) && isSame(&lines[0][d.Same], &lines[1][d.Same]) {
-		d.Same++
-	}
-	if d.Same == min(d.Steps[0], d.Steps[1]) {
+	if d.Same, d.How = Same(lines[0], lines[1]); d.How == "" {
 		return d, nil
 	}
 	d.Step = d.Same + 1
-	d.How = difference(&lines[0][d.Same], &lines[1][d.Same])
 
 	at, err := commonCheckpoint(folders, d.Same)
 	if err != nil {
@@ -81,6 +77,17 @@ func Diff(ctx context.Context, q *engine.Queue, folders [2]string, corpora [2]*d
 		}
 	}
 	return d, d.compare(t, [2]*Line{&lines[0][d.Same], &lines[1][d.Same]}, folders)
+}
+
+// Same returns how many steps from the first on have the same loss, norm and weights, of the lines of
+// steps of two runs, and how the next one differs: "" if one of the runs has no more.
+func Same(a, b []Line) (n int, how string) {
+	for ; n < min(len(a), len(b)); n++ {
+		if !isSame(&a[n], &b[n]) {
+			return n, difference(&a[n], &b[n])
+		}
+	}
+	return n, ""
 }
 
 func isSame(a, b *Line) bool {

@@ -3,7 +3,10 @@ package train
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -76,4 +79,48 @@ func steps(lines []Line) ([]Line, error) {
 		list = append(list, l)
 	}
 	return list, nil
+}
+
+// Tail reads the lines of a run as they are written, by this process or another one. The zero value
+// with its folder set is at the beginning.
+type Tail struct {
+	Folder string
+	offset int64
+}
+
+// Next returns the whole lines behind those that were read before. isAnew says that the file has become
+// shorter, as it does when a run is resumed: the lines are then all that it has.
+func (t *Tail) Next() (lines []Line, isAnew bool, err error) {
+	path := filepath.Join(t.Folder, metricsFile)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		isAnew, t.offset = t.offset > 0, 0
+		return nil, isAnew, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	if info.Size() < t.offset {
+		isAnew, t.offset = true, 0
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, t.offset, info.Size()-t.offset))
+	if err != nil {
+		return nil, isAnew, err
+	}
+	for {
+		end := bytes.IndexByte(text, '\n')
+		if end < 0 {
+			return lines, isAnew, nil
+		}
+		var l Line
+		if err := json.Unmarshal(text[:end], &l); err != nil {
+			return nil, isAnew, fmt.Errorf("%s: byte %d: %w", path, t.offset, err)
+		}
+		lines, text, t.offset = append(lines, l), text[end+1:], t.offset+int64(end+1)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"tokitai/data"
 	"tokitai/engine"
@@ -37,6 +38,8 @@ type Run struct {
 	metrics   file
 	best      int // step of the best validation, 0 for none
 	bestLoss  float64
+	saved     int         // step of the newest checkpoint
+	isWanted  atomic.Bool // a checkpoint, after the step that is under way
 }
 
 // Description is run.json.
@@ -180,9 +183,15 @@ func (r *Run) resume() error {
 		return err
 	}
 	if len(list) > 0 {
-		if err := r.trainer.restore(list[len(list)-1].Path); err != nil {
+		newest := list[len(list)-1]
+		err := r.trainer.restore(newest.Path)
+		if e, isDamaged := errors.AsType[*safetensors.FormatError](err); isDamaged && len(list) > 1 {
+			return fmt.Errorf("%w; without this file the run resumes behind step %d", e, list[len(list)-2].Step)
+		}
+		if err != nil {
 			return err
 		}
+		r.saved = newest.Step
 	}
 	lines, size, err := readMetrics(r.folder, r.trainer.step)
 	if errors.Is(err, fs.ErrNotExist) && r.trainer.step == 0 {
@@ -214,8 +223,12 @@ func (r *Run) note(l Line) {
 // Trainer returns the trainer of the run.
 func (r *Run) Trainer() *Trainer { return r.trainer }
 
+// Checkpoint has Train write a checkpoint after the step that is under way. It may be called from any
+// goroutine.
+func (r *Run) Checkpoint() { r.isWanted.Store(true) }
+
 // Train takes the steps that are left. It calls tell with each line of the metrics. Once the context is
-// done, it writes a checkpoint and returns the context's error.
+// done, or a step is a [NotFiniteError], it writes a checkpoint of the last step and returns the error.
 func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 	c := &r.settings
 	for r.trainer.step < c.Steps {
@@ -223,6 +236,9 @@ func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 			return errors.Join(err, r.save())
 		}
 		result, err := r.trainer.Step()
+		if _, isNotFinite := errors.AsType[*NotFiniteError](err); isNotFinite {
+			return errors.Join(err, r.save())
+		}
 		if err != nil {
 			return err
 		}
@@ -239,7 +255,7 @@ func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 				return err
 			}
 		}
-		if isLast || c.CheckpointEvery > 0 && result.Step%c.CheckpointEvery == 0 {
+		if isWanted := r.isWanted.Swap(false); isWanted || isLast || c.CheckpointEvery > 0 && result.Step%c.CheckpointEvery == 0 {
 			if err := r.save(); err != nil {
 				return err
 			}
@@ -293,7 +309,7 @@ func checkpointName(step int) string { return fmt.Sprintf("step-%08d.safetensors
 // save writes a checkpoint of the last step, once the metrics up to it are on disk, and removes those
 // that need not stay.
 func (r *Run) save() error {
-	if r.trainer.step == 0 {
+	if r.trainer.step == r.saved {
 		return nil
 	}
 	f, err := r.trainer.checkpoint()
@@ -308,6 +324,7 @@ func (r *Run) save() error {
 	if err != nil {
 		return err
 	}
+	r.saved = r.trainer.step
 	list, err := Checkpoints(r.folder)
 	if err != nil || r.settings.Keep == 0 {
 		return err

@@ -90,7 +90,7 @@ func (s *Settings) decode(text []byte) error {
 
 func unknown(name string) error {
 	if strings.Contains(name, "expert") || strings.Contains(name, "router") {
-		return badInput("setting %s: mixtures of experts are not trained here, only dense decoders", name)
+		return badInput("unknown setting %q; the setting mixture describes experts", name)
 	}
 	return badInput("unknown setting %q, want one of %s", name, strings.Join(Names(), ", "))
 }
@@ -133,7 +133,8 @@ func eachField(v reflect.Value, f func(name string, value any)) {
 		if field.Anonymous {
 			eachField(v.Field(i), f)
 		} else {
-			f(field.Tag.Get("json"), v.Field(i).Interface())
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			f(name, v.Field(i).Interface())
 		}
 	}
 }

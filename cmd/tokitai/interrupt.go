@@ -31,6 +31,10 @@ func (e *signalError) Is(target error) bool { return target == context.Canceled 
 // errInterrupted is the error of an interrupted command without results.
 var errInterrupted = &verdictError{exitUndecided, errors.New("interrupted")}
 
+// writesLast is set while a command writes what it has as soon as its context ends, however long that
+// takes. A first signal does not end the program then; a second one does.
+var writesLast atomic.Bool
+
 // isRejected is set when a kernel is rejected, which an interrupt must not hide.
 var isRejected atomic.Bool
 
@@ -49,25 +53,21 @@ func runInterruptibly(command string, run func(context.Context) int) {
 	case code = <-ended:
 	case first := <-signals:
 		cancel(&signalError{first})
+		limit := time.After(grace)
+		if writesLast.Load() {
+			limit = nil
+		}
 		select {
 		case code = <-ended:
 		case <-signals:
 			code = abandon(command, first)
-		case <-afterGrace(command):
+		case <-limit:
 			code = abandon(command, first)
 		}
 	}
 	signal.Reset() // if a disk hangs now, another signal kills the process
 	leftover.Remove()
 	os.Exit(code)
-}
-
-// afterGrace ends with the time that a command has to end: a server has its own limit.
-func afterGrace(command string) <-chan time.Time {
-	if command == serveCommand {
-		return nil
-	}
-	return time.After(grace)
 }
 
 // abandon reports the interrupt of a command that did not return in time, and returns the

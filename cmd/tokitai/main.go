@@ -217,7 +217,14 @@ seconds.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newTrain(), newReplay(), newDiff(), newEval(), newGenerate(), newServe(), newTokenize(), newDetokenize(), newChatTemplate(), newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(
+		newVerify(), newCheck(), newEvidence(), newDoctor(),
+		newRun(), newExplain(), newAccuracy(), newProve(),
+		newTrain(), newReplay(), newDiff(), newEval(), newPage(),
+		newGenerate(), newServe(),
+		newTokenize(), newDetokenize(), newChatTemplate(),
+		newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion(),
+	)
 	return root
 }
 

@@ -88,9 +88,6 @@ the log.`,
 	return c
 }
 
-// serveCommand is the name of the command, which has more time to end than others.
-const serveCommand = toolName + " serve"
-
 func (f *serveFlags) run(c *cobra.Command, path string) error {
 	var err error
 	switch {
@@ -149,6 +146,7 @@ func (f *serveFlags) serve(c *cobra.Command, e *answer.Engine, listener net.List
 	fmt.Fprintf(w, "%s on %s://%s\n", e.Model().Name, scheme, address)
 	flush(w)
 	f.options.Log.Info("ready", "model", e.Model().Name, "address", address.String(), "fingerprint", e.Model().Identity.Fingerprint(), "device", f.device, "keys", len(f.options.Keys))
+	writesLast.Store(true) // answers that are under way end; --grace limits that
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

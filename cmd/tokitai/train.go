@@ -18,7 +18,7 @@ import (
 
 // trainFlags are the flags of train.
 type trainFlags struct {
-	device, data, suffix, out string
+	device, data, suffix, out, page string
 	set                       []string
 	dryRun, json              bool
 }
@@ -35,8 +35,8 @@ decoder: four layers of 128.
 Every bit of the run follows from its settings and its data. --out is the run's folder: it
 has run.json, metrics.jsonl with a line for each step, and checkpoints. Running the same
 command again resumes from the newest checkpoint; an interrupt (SIGINT, SIGTERM) writes one
-first, if the step that is under way ends within half a second. A run that was stopped
-anywhere, also by a loss of power, has the same chain in the end as one that was not: an
+after the step that is under way, a second one does not wait for it, and SIGUSR1 writes one
+and goes on. A run that was stopped anywhere, also by a loss of power, has the same chain in the end as one that was not: an
 entry for each step over loss, norm and weights. 'tokitai replay' computes steps again.
 
 --data names a file, which is one document, or a folder, of which every regular file is one,
@@ -65,6 +65,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	flags.StringVar(&f.suffix, "suffix", "", "of a folder, read only files whose names end in `SUFFIX`")
 	flags.StringVar(&f.out, "out", "", "`FOLDER` of the run, begun or resumed")
 	deviceFlag(flags, &f.device, "auto", "train on")
+	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "plan the run and measure a few steps, whose results are thrown away; write nothing")
 	jsonFlag(c, &f.json)
 	registerProgress(c)
@@ -118,6 +119,10 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 		return wrongUse("--out is missing, want the folder of the run, or --dry-run")
 	case f.out != "" && f.dryRun:
 		return wrongUse("--dry-run writes nothing: want no --out")
+	case f.page != "" && f.dryRun:
+		return wrongUse("--dry-run trains nothing: want no --page")
+	case f.page != "" && f.json:
+		return wrongUse("--page prints where it is: want no --json; 'tokitai page' shows the run too")
 	}
 	if err := checkDevice(f.device); err != nil {
 		return err
@@ -168,6 +173,13 @@ type trained struct {
 
 func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) (err error) {
 	w := c.OutOrStdout()
+	if f.page != "" {
+		end, err := servePage(c, f.page, f.out)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	progress := startProgress(c)
 	defer progress.end()
 	progress.say("preparing")
@@ -182,6 +194,9 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 		fmt.Fprintf(w, "resumed behind step %d\n", result.Resumed)
 		flush(w)
 	}
+	writesLast.Store(true)
+	defer writesLast.Store(false)
+	defer onCheckpointSignal(run.Checkpoint)()
 	began, tokens := time.Now(), float64(s.Batch*s.Block)
 	err = run.Train(c.Context(), func(l train.Line) {
 		progress.of(float64(l.Step), float64(result.Resumed), float64(s.Steps))

@@ -159,6 +159,12 @@ func (s *Set) IsArray() bool {
 	return ok
 }
 
+// Info describes a tensor, of any dtype.
+func (s *Set) Info(name string) (safetensors.Info, error) { return s.source.Info(name) }
+
+// Data returns a reader of a tensor's data as the file has it.
+func (s *Set) Data(name string) (*io.SectionReader, error) { return s.source.Data(name) }
+
 // Close closes the files.
 func (s *Set) Close() error { return s.source.Close() }
 
