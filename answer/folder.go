@@ -59,7 +59,7 @@ func (m *Model) readTexts(path string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case m.Config.Vocabulary == data.Vocabulary: // written from a run
-		m.Vocabulary, m.Ends, m.Identity.Tokenizer = Bytes{}, []int32{data.Beginning}, "bytes"
+		m.Vocabulary, m.Ends, m.Identity.Tokenizer = Bytes{}, []int32{data.Beginning}, data.Bytes.Identity
 	default:
 		return badInput("%s: it has no tokenizer.json", path)
 	}

@@ -19,6 +19,7 @@ import (
 	"tokitai/model"
 	"tokitai/op/sample"
 	"tokitai/tensor"
+	"tokitai/tokenizer"
 	"tokitai/train"
 )
 
@@ -81,14 +82,22 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 		}
 		weights[e.Name] = t
 	}
-	return NewModel(nameOf(path), *c, weights)
+	m, err := NewModel(nameOf(path), *c, weights)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.takeTokenizer(file); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
 }
 
 // NewModel returns a model of bytes with given weights, which it owns from then on.
 func NewModel(name string, c model.Config, weights map[string]*tensor.Tensor) (*Model, error) {
 	m := &Model{
 		Name: name, Config: c, Weights: weights, Vocabulary: Bytes{}, Ends: []int32{data.Beginning},
-		Identity: Identity{Policy: "same", Rule: "fma", Tokenizer: "bytes"},
+		Identity: Identity{Policy: "same", Rule: "fma", Tokenizer: data.Bytes.Identity},
 		close:    func() error { return closeAll(weights) },
 	}
 	if err := m.identify(); err != nil {
@@ -124,6 +133,35 @@ func (m *Model) identify() (err error) {
 	m.Identity.Model = hex.EncodeToString(h.Sum(nil))
 	m.Identity.Program, err = programOf(m.Config)
 	return err
+}
+
+// takeTokenizer takes the tokenizer of the run that a checkpoint belongs to. A checkpoint alone, without its run,
+// is of bytes.
+func (m *Model) takeTokenizer(checkpoint string) error {
+	folder := filepath.Dir(filepath.Dir(checkpoint))
+	d, err := train.ReadDescription(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		if m.Config.Vocabulary != data.Vocabulary {
+			return badInput("%s: its tokens are no bytes, and there is no run around it that has their tokenizer", checkpoint)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t, err := d.Tokenizer(folder)
+	if err != nil || t.File == nil {
+		return err
+	}
+	words, err := tokenizer.Parse(t.File)
+	if err != nil {
+		return err
+	}
+	m.Vocabulary, m.Ends, m.Identity.Tokenizer = Words(words), nil, t.Identity
+	if begin, err := words.Encode("", tokenizer.EncodeOptions{}); err == nil && len(begin) > 0 {
+		m.Ends = begin[:1] // where the next document begins
+	}
+	return nil
 }
 
 // newest returns the path of the newest checkpoint of a run.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -38,6 +39,9 @@ func decode(path string, data []byte, into any) error {
 		err := json.Unmarshal(data, new(json.RawMessage))
 		return fmt.Errorf("evidence: %s is not JSON: %w", path, err)
 	}
+	if err := checkVersion(path, data); err != nil {
+		return err
+	}
 	s := &scanner{rest: data}
 	err := s.value(reflect.TypeOf(into).Elem(), "")
 	if err == nil {
@@ -45,6 +49,27 @@ func decode(path string, data []byte, into any) error {
 	}
 	if err != nil {
 		return fmt.Errorf("evidence: %s: %s", path, Printable(readfile.Clip(err.Error())))
+	}
+	return nil
+}
+
+// NewerError says that a file is of a newer version of the schema than this program knows.
+type NewerError struct{ Path, Schema string }
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("evidence: %s is of schema %s, newer than %s, which this program knows: read it with a newer version", e.Path, e.Schema, SchemaID)
+}
+
+var schemaForm = regexp.MustCompile(`^(urn:tokitai:evidence:)([1-9][0-9]{0,8})(#.*)?$`)
+
+// checkVersion returns a *NewerError if a file says that it is newer than this program.
+func checkVersion(path string, data []byte) error {
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	json.Unmarshal(data, &head) // an error is found again, with its place
+	if m := schemaForm.FindStringSubmatch(head.Schema); m != nil && m[1]+m[2] != SchemaID {
+		return &NewerError{path, m[1] + m[2]}
 	}
 	return nil
 }

@@ -21,6 +21,15 @@ func Read(path string) (*Report, error) {
 	return decodeReport(path, data)
 }
 
+// Decode reads a report from the JSON of its file and checks it. The name is for messages.
+func Decode(name string, data []byte) (*Report, error) {
+	r, err := decodeReport(name, data)
+	if err == nil {
+		err = r.Check()
+	}
+	return r, err
+}
+
 func decodeReport(path string, data []byte) (*Report, error) {
 	r := new(Report)
 	if err := decode(path, data, r); err != nil {
@@ -131,10 +140,7 @@ func readListed(files source, e IndexEntry) (*Report, int, error) {
 	if got := FingerprintOf(data); got != e.SHA256 {
 		return nil, 0, fmt.Errorf("evidence: %s has SHA-256 %s, want %s as in the index", path, got, e.SHA256)
 	}
-	r, err := decodeReport(path, data)
-	if err == nil {
-		err = r.Check()
-	}
+	r, err := Decode(path, data)
 	if err != nil {
 		return nil, 0, err
 	}

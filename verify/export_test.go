@@ -320,3 +320,13 @@ func NewRoom(most int64) (enter, leave func(int64)) {
 	r := newRoom(most)
 	return r.enter, r.leave
 }
+
+// WorkOfCases returns the work of each case, by its name.
+func WorkOfCases(t *Target, o Options) map[string]float64 {
+	r := o.request(t)
+	works := map[string]float64{}
+	for _, c := range t.Cases().Schedule(r).Cases {
+		works[c.Name(t.Cases())] = t.Cases().WorkOf(c, r)
+	}
+	return works
+}

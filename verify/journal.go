@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"tokitai/evidence"
@@ -21,8 +22,9 @@ type Journal struct {
 	mu    sync.Mutex
 	file  *os.File
 	known map[string]map[string]caseResult
-	lines int // read
-	taken int // of these, used
+	notes map[string]json.RawMessage // lines that are no results, by their keys
+	lines int                        // read
+	taken int                        // of these, used
 	err   error
 }
 
@@ -92,6 +94,13 @@ func (j *Journal) take(line []byte) error {
 	if l.SHA256 != lineHash(l.Key, l.Result) {
 		return errors.New("a result is not what was written")
 	}
+	if isNote(l.Key) {
+		if j.notes == nil {
+			j.notes = map[string]json.RawMessage{}
+		}
+		j.notes[l.Key] = l.Result
+		return nil
+	}
 	var r caseResult
 	if err := json.Unmarshal(l.Result, &r); err != nil {
 		return err
@@ -135,13 +144,17 @@ func (j *Journal) find(key, name string) (caseResult, bool) {
 	return r, ok
 }
 
-// add appends a result. The first error is returned by Close: the verification itself
-// goes on.
+// add appends a result.
 func (j *Journal) add(key string, r caseResult) {
 	if j == nil {
 		return
 	}
 	result, err := json.Marshal(r)
+	j.write(key, result, err)
+}
+
+// write appends a line. The first error is returned by Close: the verification itself goes on.
+func (j *Journal) write(key string, result []byte, err error) {
 	line := []byte(nil)
 	if err == nil {
 		line, err = json.Marshal(journalLine{key, lineHash(key, result), result})
@@ -164,11 +177,20 @@ func (j *Journal) Close() error {
 	return errors.Join(j.err, j.file.Close())
 }
 
+// keyDevice returns the device in keys. Shards may run on any device of a kind.
+func (o *Options) keyDevice() string {
+	if o.Part == nil {
+		return o.device()
+	}
+	kind, _, _ := strings.Cut(o.device(), ":")
+	return kind
+}
+
 // key returns everything that a case's result depends on, besides its name.
 func (s *verification) key() string {
 	l := s.t.Lowering
 	key := fmt.Sprintf("%s %s %s %s %s %s %s seed=%d level=%s promise=%s declared=%q functions=%g ieee=%t waived=%q interpreted=%t", s.o.Version, s.o.Program, s.t.Definition.Hash(), l.Name, l.Promise.Accum,
-		s.t.DType, s.o.device(), s.o.Seed, s.o.Level, l.Promise.Named(), promise.Format(l.Promise.Declares, l.Promise.Order), l.Promise.FunctionULP, l.Promise.IsIEEE, s.o.Waive, s.o.InterpretAll)
+		s.t.DType, s.o.keyDevice(), s.o.Seed, s.o.Level, l.Promise.Named(), promise.Format(l.Promise.Declares, l.Promise.Order), l.Promise.FunctionULP, l.Promise.IsIEEE, s.o.Waive, s.o.InterpretAll)
 	if s.o.Budget > 0 {
 		key += " budgeted" // one of the cases is smaller
 	}

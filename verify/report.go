@@ -34,7 +34,9 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	r.Generator = evidence.Generator{Name: "tokitai/internal/gen, SplitMix64 per element", Seed: new(s.o.Seed)}
 	if s.machine != nil {
 		r.Machine = origin.Machine(*s.machine)
-		if s.t.Lowering.OpenLibrary != nil {
+		if s.glued != nil {
+			s.glued.setOrigin(r, s.artifacts)
+		} else if s.t.Lowering.OpenLibrary != nil {
 			origin.SetLibrary(r, s.t.Lowering)
 		} else {
 			origin.SetCompiler(r, s.device, s.artifacts)
@@ -276,7 +278,9 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 	switch {
 	case slices.ContainsFunc(r.Tiers, func(t evidence.Tier) bool { return t.Failed > 0 }):
 		r.Verdict = evidence.Rejected
-		r.Failure = s.failure(r)
+		if r.Failure = s.glued.shrunk(); r.Failure == nil {
+			r.Failure = s.failure(r)
+		}
 		r.Reason = r.Failure.Message
 	case s.openErr != nil:
 		r.Verdict, r.Reason = evidence.Inadmissible, origin.FirstLine(s.openErr.Error())
@@ -531,6 +535,9 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 		if r.WorstErrorULP != nil {
 			claims = append(claims, fmt.Sprintf("against the real-number result, enclosed by proven bounds, the worst of %d outputs is %.4g ulp off", r.TruthElements, *r.WorstErrorULP))
 		}
+	}
+	if s.glued != nil {
+		claims = append(claims, fmt.Sprintf("the cases ran in %d shards, each case in one of them, and the shards have all cases", s.glued.shards))
 	}
 	if n := r.Coverage.Compiled; n > 0 {
 		nonClaims = append(nonClaims, fmt.Sprintf("the answers to %d outputs come from compiled code for the CPU, which was verified in the same run: they were not interpreted", n))

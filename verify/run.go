@@ -29,7 +29,7 @@ func (s *verification) run(ctx context.Context, list []*cases.Case) {
 		return
 	}
 	defer s.bench.close()
-	s.plan(list)
+	s.plan(s.planned)
 	line := s.start(list)
 	for i, c := range list {
 		if s.causes >= mostCauses || s.judges.wrongAnswer() != "" || s.hasEnough() {
@@ -46,6 +46,10 @@ func (s *verification) run(ctx context.Context, list []*cases.Case) {
 		if e.unsuited != nil {
 			s.unsuited, s.whyUnsuited = s.unsuited+1, e.unsuited.Cause
 			s.refused.count(s.t, c, e.unsuited)
+			if !e.isKnown && s.o.Part != nil {
+				e.r.Unsuited = &unsuited{e.unsuited.Lowering, e.unsuited.Cause.Error(), e.unsuited.IsRefused, e.unsuited.Index}
+				s.o.Journal.add(s.key(), e.r)
+			}
 			s.passed(c, e)
 			continue
 		}
@@ -98,6 +102,9 @@ func (s *verification) open(ctx context.Context) {
 	}
 	if s.bench, s.openErr = made.bench, made.err; s.bench != nil {
 		s.machine, s.device = new(s.bench.device.Describe()), s.bench.device
+		if err := canWatch(s.device); err != nil {
+			s.unwatched = err.Error()
+		}
 		if s.waiting != nil {
 			s.waiting.trial.Store(s.bench.trial)
 		}
@@ -222,6 +229,9 @@ func (s *verification) begin(c *cases.Case) *caseRun {
 	e := &caseRun{c: c}
 	name := c.Name(s.t.Cases())
 	if e.r, e.isKnown = s.o.Journal.find(s.key(), name); e.isKnown {
+		if e.r.Unsuited != nil {
+			e.unsuited = e.r.Unsuited.err()
+		}
 		return e
 	}
 	s.fill(e)

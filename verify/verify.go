@@ -163,6 +163,10 @@ type Options struct {
 	// run. Unlike Budget it chooses the same cases on every machine.
 	WorkBudget float64
 
+	// Part says which of the cases are run, by their names: those of one shard of a campaign. nil is all.
+	// The journal then also has what Glue needs, and the report is only about these cases.
+	Part func(name string) bool
+
 	// Shapes are run beside those of the level, with every pattern, format and check. Each
 	// has a size for every letter of the definition.
 	Shapes []Shape
@@ -303,7 +307,8 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	}
 	s := newVerification(t, &o, planned)
 	s.waiting = &waiting
-	s.run(limited, planned.Cases)
+	own := o.part(t, planned.Cases)
+	s.run(limited, own)
 	defer s.judges.close()
 	faults := s.judges.faults
 	if wrong := s.judges.wrongAnswer(); wrong != "" {
@@ -311,10 +316,14 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		o.InterpretAll = true
 		s = newVerification(t, &o, planned)
 		s.waiting = &waiting
-		s.run(limited, planned.Cases)
+		s.run(limited, own)
 	}
 	s.faults = faults
-	r := &Result{Report: s.report(ctx), Replay: s.replay(nil), Shown: s.shown, JudgeFaults: faults}
+	report := s.report(ctx)
+	if o.Part != nil && o.Journal != nil {
+		s.keepRan(report)
+	}
+	r := &Result{Report: report, Replay: s.replay(nil), Shown: s.shown, JudgeFaults: faults}
 	switch {
 	case r.Report.Failure != nil:
 		r.Replay = r.Report.Failure.Replay
@@ -378,7 +387,10 @@ type verification struct {
 	ranListings, ranArtifacts []string // the programs that have run, as whoever launches sees it
 	compiled                  int      // kernels
 
+	planned             []*cases.Case // of all shards
+	glued               *gluedFrom    // nil if the cases ran here
 	machine             *device.Description
+	unwatched           string        // why callers cannot be watched on the device, or ""
 	device              engine.Device // perhaps closed
 	listings, artifacts []string      // of the programs that ran, each once
 
@@ -388,7 +400,7 @@ type verification struct {
 }
 
 func newVerification(t *Target, o *Options, planned cases.Schedule) *verification {
-	return &verification{t: t, o: o, smoke: planned.Smoke, leftOutOfWork: planned.LeftOut, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
+	return &verification{t: t, o: o, planned: planned.Cases, smoke: planned.Smoke, leftOutOfWork: planned.LeftOut, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
 }
 
 // caseResult is the result of one case, as a journal keeps it.
@@ -407,6 +419,8 @@ type caseResult struct {
 
 	HasOutputs bool `json:"has_outputs,omitempty"` // or was found to have none, which is a failure
 	IsOwnData  bool `json:"is_own_data,omitempty"` // its sets count for the verdict
+
+	Unsuited *unsuited `json:"unsuited,omitempty"` // why the kernel does not take the case; kept in shards alone
 
 	Choice *engine.Choice `json:"choice,omitempty"`
 	Model  string         `json:"model,omitempty"` // of a case with a choice

@@ -71,6 +71,7 @@ if none of the cases could be replayed, or after an interrupt.`,
 	jsonFlag(c, &f.json)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("replay", cobra.NoFileCompletions)
+	c.AddCommand(newEvidenceKey(), newEvidenceTrust(), newEvidenceSign(), newEvidenceVerify(), newEvidenceMerge())
 	return c
 }
 

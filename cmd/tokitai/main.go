@@ -26,11 +26,15 @@ import (
 	"tokitai/chat"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/evidence/attest"
+	"tokitai/evidence/ledger"
 	"tokitai/kernelprocess/stdio"
 	"tokitai/lower/cpu/machine"
 	"tokitai/tensor"
 	"tokitai/tensor/file"
 	"tokitai/tokenizer"
+	"tokitai/verify"
 )
 
 func main() {
@@ -218,7 +222,7 @@ seconds.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(
-		newVerify(), newCheck(), newEvidence(), newDoctor(),
+		newVerify(), newCheck(), newEvidence(), newLedger(), newDoctor(),
 		newRun(), newExplain(), newAccuracy(), newProve(),
 		newTrain(), newReplay(), newDiff(), newEval(), newPage(),
 		newGenerate(), newServe(),
@@ -246,6 +250,8 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case isMissing(err):
+		return exitUndecided
 	case errors.As(err, &process):
 		return process.Code
 	case errors.As(err, &verdict):
@@ -267,9 +273,13 @@ func isUnusableFile(err error) bool {
 			return true
 		}
 	}
+	_, isNoShard := errors.AsType[*verify.ShardError](err)
+	_, isNewer := errors.AsType[*evidence.NewerError](err)
+	_, isNoEvidence := errors.AsType[*attest.FormatError](err)
+	_, isNoLedger := errors.AsType[*ledger.Malformed](err)
 	_, isTokenizer := errors.AsType[*tokenizer.FormatError](err)
 	_, isTemplate := errors.AsType[*chat.FormatError](err)
-	return isTokenizer || isTemplate || file.IsFormat(err)
+	return isNoShard || isNewer || isNoEvidence || isNoLedger || isTokenizer || isTemplate || file.IsFormat(err)
 }
 
 // usageError is an invalid command line.

@@ -89,6 +89,8 @@ the log.`,
 }
 
 func (f *serveFlags) run(c *cobra.Command, path string) error {
+	endsItself.Store(true)
+	defer endsItself.Store(false)
 	var err error
 	switch {
 	case (f.cert == "") != (f.key == ""):
@@ -146,7 +148,8 @@ func (f *serveFlags) serve(c *cobra.Command, e *answer.Engine, listener net.List
 	fmt.Fprintf(w, "%s on %s://%s\n", e.Model().Name, scheme, address)
 	flush(w)
 	f.options.Log.Info("ready", "model", e.Model().Name, "address", address.String(), "fingerprint", e.Model().Identity.Fingerprint(), "device", f.device, "keys", len(f.options.Keys))
-	writesLast.Store(true) // answers that are under way end; --grace limits that
+	endsItself.Store(true) // answers that are under way end; --grace limits that
+	defer endsItself.Store(false)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,14 +19,16 @@ import (
 type verifyFlags struct {
 	device, lowering, interpret string
 	params                      []string
+	shard                       shardFlags
 	judgeFlags
 }
 
 // verifyTargets returns all targets of a backend; tests replace it.
 var verifyTargets = func(b engine.Backend) []*verify.Target { return verify.Targets(all.Operations, b) }
 
-func newVerify() *cobra.Command {
-	var f verifyFlags
+func newVerify() *cobra.Command { return new(verifyFlags).command() }
+
+func (f *verifyFlags) command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [OP]...",
 		Short: "check that kernels compute what their definitions say",
@@ -133,6 +136,12 @@ draws until the time is spent; several kernels or formats share it. What was not
 counted. A kernel is accepted only if all its cases of level smoke have run. Otherwise it is
 unfinished, unless something failed.
 
+With --shard K/N, the cases are divided among N shards of about equal work, and those of shard
+K run; 1 ≤ K ≤ N. The cut follows from the other flags alone, so that every machine makes the
+same one. Results go to DIR/shard-K-of-N.jsonl, and --resume continues a shard that was killed.
+'tokitai evidence merge' puts all of them together (docs/campaigns.md). Without --level, that
+is all of level quick.
+
 The exit code is 0 if all are accepted, 3 if one is rejected, 4 if none is rejected but
 something is undecided: a kernel that ended in an error or hung, or an interrupt; and 5 if
 something is unfinished, and nothing worse.`,
@@ -145,6 +154,7 @@ something is unfinished, and nothing worse.`,
   tokitai verify softmax.forward --waive softmax.forward.C4 --shape R=5,C=4096 --level smoke
   tokitai verify layernorm.forward --param eps=1e-3 --level smoke
   tokitai verify softmax.forward --invariance --level smoke
+  tokitai verify softmax.forward --level smoke --shard 1/2 --out campaign --resume
   tokitai verify mma --help`,
 		ValidArgsFunction: completeOperations,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args) },
@@ -161,6 +171,8 @@ something is unfinished, and nothing worse.`,
 	}
 	c.RegisterFlagCompletionFunc("lowering", f.completeLowering)
 	c.RegisterFlagCompletionFunc("param", completeFixable)
+	flags.StringVar(&f.shard.text, "shard", "", "run only part `K/N` of the cases, of a campaign in N shards")
+	c.RegisterFlagCompletionFunc("shard", cobra.NoFileCompletions)
 	return c
 }
 
@@ -184,7 +196,7 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	case !slices.Contains(interpretNames, f.interpret):
 		return unknownName("interpretation", f.interpret, interpretNames)
 	}
-	if err := checkDevice(f.device); err != nil {
+	if err := cmp.Or(f.shard.parse(), checkDevice(f.device)); err != nil {
 		return err
 	}
 	if slices.Contains(names, probeName) {
@@ -210,6 +222,9 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	}
 	options.Device, options.InterpretAll = dev.Name(), f.interpret == "all"
 	v := &verification{targets: targets, terms: terms, options: options}
+	if f.shard.isSet() {
+		return f.runShard(c, v, dev.Kind(), names)
+	}
 	if len(names) == 0 && !c.Flags().Changed("level") && f.budget == 0 {
 		v.workBudget = defaultWork
 	}

@@ -19,8 +19,9 @@ import (
 // verification is one run of the command.
 type verification struct {
 	targets       []*verify.Target
-	options       verify.Options // of all targets
-	workBudget    float64        // for all targets together; 0 means no limit
+	parts         []map[string]bool // of a shard: the cases of each target; nil means all
+	options       verify.Options    // of all targets
+	workBudget    float64           // for all targets together; 0 means no limit
 	terms         *terms
 	divide        sync.Once
 	shares        []float64                   // of the budget of work, by target
@@ -64,6 +65,9 @@ func (v *verification) start(ctx context.Context, progress *verifyProgress, errs
 			for i := int(next.Add(1)) - 1; i < len(v.targets); i = int(next.Add(1)) - 1 {
 				o := v.terms.options(v.options, v.targets[i])
 				o.Work, o.Budget, o.WorkBudget = progress.of(v.targets[i]), budget.share(i), works[i]
+				if v.parts != nil {
+					o.Part = func(name string) bool { return v.parts[i][name] }
+				}
 				v.results[i], errs[i] = verify.Run(ctx, v.targets[i], o)
 				finished <- i
 			}
@@ -151,7 +155,10 @@ func (v *verification) newProgress(c *cobra.Command) *verifyProgress {
 		p.ofCases = 1
 		return p
 	}
-	if v.options.Budget > 0 { // which says when it ends
+	if v.options.Budget > 0 || v.parts != nil { // a budget says when it ends; a shard's work is counted by cases
+		for _, part := range v.parts {
+			p.ofCases += len(part)
+		}
 		return p
 	}
 	go func() { // listing the cases takes a while, and nothing waits for it

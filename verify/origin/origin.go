@@ -70,12 +70,17 @@ func SetCompiler(r *evidence.Report, dev engine.Device, artifacts []string) {
 		case "artifact":
 			f.Note = "nothing was compiled"
 			if len(artifacts) > 0 {
-				slices.Sort(artifacts)
-				f.SHA256 = evidence.FingerprintOf([]byte(strings.Join(artifacts, "\n")))
-				f.Note = fmt.Sprintf("the SHA-256 of %d compiled programs in hexadecimal, sorted, a newline between them", len(artifacts))
+				SetArtifacts(f, artifacts)
 			}
 		}
 	}
+}
+
+// SetArtifacts sets the fingerprint of compiled programs, given by their SHA-256.
+func SetArtifacts(f *evidence.Fingerprint, artifacts []string) {
+	slices.Sort(artifacts)
+	f.SHA256 = evidence.FingerprintOf([]byte(strings.Join(artifacts, "\n")))
+	f.Note = fmt.Sprintf("the SHA-256 of %d compiled programs in hexadecimal, sorted, a newline between them", len(artifacts))
 }
 
 // SetLibrary names the vendor's library that computed the results.
