@@ -117,21 +117,13 @@ func (r *runner) allocate(m *Model) error {
 		return err
 	}
 	r.given[model.QueryStarts], r.given[model.KeyLengths], r.given[model.PageTable] = r.starts, r.lengths, r.pages
-	if p.Program.Value("cos") != nil {
-		cos, sin, err := r.config.RopeTables(r.queue.Device())
-		if err != nil {
-			return err
-		}
-		r.owned = append(r.owned, cos, sin)
-		r.given["cos"], r.given["sin"] = cos, sin
+	constants, err := p.Constants(r.queue)
+	if err != nil {
+		return err
 	}
-	if v := p.Program.Value("router.bias"); v != nil {
-		bias, err := tensor.New(r.queue.Device(), v.DType, v.Shape...) // zeros
-		if err != nil {
-			return err
-		}
-		r.owned = append(r.owned, bias)
-		r.given[v.Name] = bias
+	for name, t := range constants {
+		r.given[name] = t
+		r.owned = append(r.owned, t)
 	}
 	return nil
 }

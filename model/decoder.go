@@ -161,7 +161,7 @@ func (d *Decoder) Constants(q *engine.Queue) (map[string]*tensor.Tensor, error) 
 	positions("position.q", d.Config.Heads)
 	positions("position.k", d.Config.KVHeads)
 	if d.Config.Positions == "rope" {
-		cos, sin, err := d.Config.RopeTables(q.Device())
+		cos, sin, err := d.Config.ropeTables(q.Device())
 		put("cos", cos, err)
 		put("sin", sin, err)
 	}

@@ -94,7 +94,7 @@ func wholeLogits(t *testing.T, c Config, tokens []int32) []float32 {
 func pagedLogits(t *testing.T, c Config, tokens []int32, pieces []int) []float32 {
 	t.Helper()
 	q := cpu.Queue()
-	cos, sin, err := c.RopeTables(q.Device())
+	cos, sin, err := c.ropeTables(q.Device())
 	if err != nil && c.Positions == "rope" {
 		t.Fatal(err)
 	}
