@@ -1,13 +1,14 @@
-package answer
+package answer_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"sync"
 	"testing"
 
+	"tokitai/answer"
+	"tokitai/answer/answertest"
 	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/model"
@@ -17,40 +18,12 @@ import (
 	"tokitai/tensor"
 )
 
-// tiny is a decoder with groups of heads. Its weights are larger than initial ones, so that tokens differ.
-var tiny = model.Config{
-	Vocabulary: 257, Block: 96, Layers: 2, Width: 32, Heads: 4, KVHeads: 2, Hidden: 48,
-	Norm: "rms", Positions: "rope", FeedForward: "swiglu", RopeBase: 10000, Eps: 1e-5,
-}
+// tiny is a decoder with groups of heads.
+var tiny = answertest.Config
 
-var tinyModel = sync.OnceValues(func() (*Model, error) { return random(tiny, 1) })
+var tinyModel = sync.OnceValues(func() (*answer.Model, error) { return answertest.Model(tiny, 1) })
 
-// random returns a model with random weights.
-func random(c model.Config, seed uint64) (*Model, error) {
-	d, err := model.NewDecoder(c, 1, false)
-	if err != nil {
-		return nil, err
-	}
-	program, err := programOf(c)
-	if err != nil {
-		return nil, err
-	}
-	m := &Model{Name: "tiny", Config: c, Weights: map[string]*tensor.Tensor{}, Vocabulary: Bytes{}, Ends: []int32{256}, Identity: Identity{Model: fmt.Sprint(seed), Program: program, Policy: "same", Rule: "fma", Tokenizer: "bytes"}}
-	for _, w := range d.Program.Of(model.Weight) {
-		values := c.Initial(w, seed)
-		if len(w.Shape) > 1 {
-			for i := range values {
-				values[i] *= 12
-			}
-		}
-		if m.Weights[w.Name], err = tensor.FromFloat32(cpu.Queue().Device(), num.F32, values, w.Shape...); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
-}
-
-func tinyOrFail(t testing.TB) *Model {
+func tinyOrFail(t testing.TB) *answer.Model {
 	t.Helper()
 	m, err := tinyModel()
 	if err != nil {
@@ -59,9 +32,9 @@ func tinyOrFail(t testing.TB) *Model {
 	return m
 }
 
-func start(t testing.TB, m *Model, l Limits) *Engine {
+func start(t testing.TB, m *answer.Model, l answer.Limits) *answer.Engine {
 	t.Helper()
-	e, err := NewEngine(cpu.Queue(), m, l)
+	e, err := answer.NewEngine(cpu.Queue(), m, l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,12 +48,12 @@ func start(t testing.TB, m *Model, l Limits) *Engine {
 
 // result is all that an answer tells.
 type result struct {
-	Events []Event
+	Events []answer.Event
 	Text   string
 	Finish string
 }
 
-func collect(a *Answer) (result, error) {
+func collect(a *answer.Answer) (result, error) {
 	var r result
 	for {
 		events, outcome, err := a.Next()
@@ -99,7 +72,7 @@ func collect(a *Answer) (result, error) {
 	}
 }
 
-func answerTo(t testing.TB, e *Engine, r Request) result {
+func answerTo(t testing.TB, e *answer.Engine, r answer.Request) result {
 	t.Helper()
 	a, err := e.Start(context.Background(), r)
 	if err != nil {
@@ -113,19 +86,19 @@ func answerTo(t testing.TB, e *Engine, r Request) result {
 }
 
 // requests are prompts with parameters of every kind.
-func requests(n int, seed uint64) []Request {
+func requests(n int, seed uint64) []answer.Request {
 	r := rand.New(rand.NewPCG(seed, 0))
 	shared := make([]int32, 40)
 	for i := range shared {
 		shared[i] = int32('a' + r.IntN(3))
 	}
-	list := make([]Request, n)
+	list := make([]answer.Request, n)
 	for i := range list {
 		prompt := append([]int32{256}, shared[:r.IntN(len(shared))]...)
 		for range r.IntN(9) {
 			prompt = append(prompt, int32(r.IntN(256)))
 		}
-		q := Request{Prompt: prompt, Choice: i % 3, Sampling: DefaultSampling, Most: 1 + r.IntN(30), Logprobs: i%2 == 0, Top: i % 4, Salt: []string{"", "b"}[i%2]}
+		q := answer.Request{Prompt: prompt, Choice: i % 3, Sampling: answer.DefaultSampling, Most: 1 + r.IntN(30), Logprobs: i%2 == 0, Top: i % 4, Salt: []string{"", "b"}[i%2]}
 		q.Sampling.Seed = uint64(i / 2)
 		switch i % 5 {
 		case 1:
@@ -133,7 +106,7 @@ func requests(n int, seed uint64) []Request {
 		case 2:
 			q.Sampling.TopK, q.Sampling.Frequency, q.Sampling.Presence = 20, 0.5, 0.25
 		case 3:
-			q.Sampling.TopP, q.Sampling.Repetition, q.Sampling.Bias = 0.9, 1.3, []Bias{{'x', 5}, {'a', -3}}
+			q.Sampling.TopP, q.Sampling.Repetition, q.Sampling.Bias = 0.9, 1.3, []answer.Bias{{'x', 5}, {'a', -3}}
 		case 4:
 			q.Sampling.MinP, q.Stops, q.Echo, q.Logprobs = 0.05, []string{"a", "zz"}, true, true
 		}
@@ -148,23 +121,23 @@ func TestAlone(t *testing.T) {
 	m := tinyOrFail(t)
 	list := requests(24, 1)
 	var want []result
-	alone := start(t, m, Limits{Sequences: 1, Tokens: 128, Rows: 64, PageSize: 256, Waiting: 9, NoReuse: true})
+	alone := start(t, m, answer.Limits{Sequences: 1, Tokens: 128, Rows: 64, PageSize: 256, Waiting: 9, NoReuse: true})
 	for _, r := range list {
 		want = append(want, answerTo(t, alone, r))
 	}
 	for _, x := range []struct {
 		name    string
-		limits  Limits
+		limits  answer.Limits
 		guesses int
 	}{
-		{"together", Limits{Sequences: 7, Tokens: 64, Rows: 16, PageSize: 16, Waiting: 99}, 0},
-		{"small steps, preempted", Limits{Sequences: 5, Tokens: 9, Rows: 6, Pages: 9, PageSize: 16, Waiting: 99}, 0},
-		{"guessed", Limits{Sequences: 24, Tokens: 200, Rows: 64, PageSize: 32, Waiting: 99}, 5},
-		{"guessed, preempted, no reuse", Limits{Sequences: 6, Tokens: 20, Rows: 12, Pages: 8, PageSize: 16, Waiting: 99, NoReuse: true}, 3},
+		{"together", answer.Limits{Sequences: 7, Tokens: 64, Rows: 16, PageSize: 16, Waiting: 99}, 0},
+		{"small steps, preempted", answer.Limits{Sequences: 5, Tokens: 9, Rows: 6, Pages: 9, PageSize: 16, Waiting: 99}, 0},
+		{"guessed", answer.Limits{Sequences: 24, Tokens: 200, Rows: 64, PageSize: 32, Waiting: 99}, 5},
+		{"guessed, preempted, no reuse", answer.Limits{Sequences: 6, Tokens: 20, Rows: 12, Pages: 8, PageSize: 16, Waiting: 99, NoReuse: true}, 3},
 	} {
 		e := start(t, m, x.limits)
 		for pass := range 2 { // the second finds prefixes
-			var answers []*Answer
+			var answers []*answer.Answer
 			for _, r := range list {
 				r.Guesses = x.guesses
 				a, err := e.Start(context.Background(), r)
@@ -203,8 +176,8 @@ func TestAlone(t *testing.T) {
 // tokens are those of package sample.
 func TestTraining(t *testing.T) {
 	m := tinyOrFail(t)
-	e := start(t, m, DefaultLimits)
-	got := answerTo(t, e, Request{Prompt: []int32{256, 'a', 'b', 'c'}, Sampling: DefaultSampling, Most: 92, NoEnd: true, Logprobs: true, Echo: true})
+	e := start(t, m, answer.DefaultLimits)
+	got := answerTo(t, e, answer.Request{Prompt: []int32{256, 'a', 'b', 'c'}, Sampling: answer.DefaultSampling, Most: 92, NoEnd: true, Logprobs: true, Echo: true})
 	if len(got.Events) != tiny.Block {
 		t.Fatalf("%d events, want %d", len(got.Events), tiny.Block)
 	}

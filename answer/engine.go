@@ -49,6 +49,8 @@ type Engine struct {
 	wake     chan struct{}
 	stopped  chan struct{}
 	stats    Stats
+	closing  sync.Once
+	closed   error // of closing
 
 	// Of the goroutine that computes.
 	pages  *pages
@@ -253,7 +255,8 @@ func (e *Engine) Close() error {
 	e.mu.Unlock()
 	e.notify()
 	<-e.stopped
-	return e.runner.close()
+	e.closing.Do(func() { e.closed = e.runner.close() })
+	return e.closed
 }
 
 // run computes steps until the engine is closed and nothing is left.

@@ -16,6 +16,7 @@ import (
 	"tokitai/model"
 	"tokitai/op/sample"
 	"tokitai/tensor"
+	"tokitai/tokenizer"
 	"tokitai/train"
 )
 
@@ -64,11 +65,12 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{
-		Name: nameOf(path), Config: *c, Weights: map[string]*tensor.Tensor{}, Vocabulary: Bytes{}, Ends: []int32{data.Beginning},
-		Identity: Identity{Model: digest, Policy: "same", Rule: "fma", Tokenizer: "bytes"},
+	weights := map[string]*tensor.Tensor{}
+	m, err := NewModel(nameOf(path), *c, weights, digest)
+	if err != nil {
+		return nil, err
 	}
-	if m.Identity.Program, err = programOf(*c); err != nil {
+	if err := m.takeTokenizer(file); err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
@@ -77,9 +79,47 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 			m.Close()
 			return nil, err
 		}
-		m.Weights[e.Name] = t
+		weights[e.Name] = t
 	}
 	return m, nil
+}
+
+// NewModel returns a model of bytes with given weights, which it owns from then on. digest is that of the weights.
+func NewModel(name string, c model.Config, weights map[string]*tensor.Tensor, digest string) (*Model, error) {
+	program, err := programOf(c)
+	return &Model{
+		Name: name, Config: c, Weights: weights, Vocabulary: Bytes{}, Ends: []int32{data.Beginning},
+		Identity: Identity{Model: digest, Program: program, Policy: "same", Rule: "fma", Tokenizer: data.Bytes.Identity},
+	}, err
+}
+
+// takeTokenizer takes the tokenizer of the run that a checkpoint belongs to. A checkpoint alone, without its run,
+// is of bytes.
+func (m *Model) takeTokenizer(checkpoint string) error {
+	folder := filepath.Dir(filepath.Dir(checkpoint))
+	d, err := train.ReadDescription(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		if m.Config.Vocabulary != data.Vocabulary {
+			return badInput("%s: its tokens are no bytes, and there is no run around it that has their tokenizer", checkpoint)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t, err := d.Tokenizer(folder)
+	if err != nil || t.File == nil {
+		return err
+	}
+	words, err := tokenizer.Parse(t.File)
+	if err != nil {
+		return err
+	}
+	m.Vocabulary, m.Ends, m.Identity.Tokenizer = Words(words), nil, t.Identity
+	if begin, err := words.Encode("", tokenizer.EncodeOptions{}); err == nil && len(begin) > 0 {
+		m.Ends = begin[:1] // where the next document begins
+	}
+	return nil
 }
 
 // newest returns the path of the newest checkpoint of a run.

@@ -68,38 +68,52 @@ func Seed() uint64 {
 	return binary.LittleEndian.Uint64(b[:]) >> 11
 }
 
-// ReadReceipt returns the receipt that JSON has: the receipt itself, or an object with a member receipt, such
-// as an answer of a server. It returns nil for JSON that has none.
-func ReadReceipt(text []byte) (*Receipt, error) {
+// ReadReceipts returns the receipts that JSON has: the receipt itself, or those of an object with a member receipt
+// or receipts, such as an answer of a server. It returns none for JSON that has none.
+func ReadReceipts(text []byte) ([]*Receipt, error) {
 	var outer struct {
-		Receipt json.RawMessage `json:"receipt"`
+		Receipt  json.RawMessage `json:"receipt"`
+		Receipts []*Receipt      `json:"receipts"`
 	}
 	if err := json.Unmarshal(text, &outer); err != nil {
-		return nil, badInput("no JSON object: %w", err)
-	}
-	if len(outer.Receipt) == 0 {
-		return nil, nil
-	}
-	if outer.Receipt[0] == '{' {
-		text = outer.Receipt
-	}
-	r := new(Receipt)
-	if err := json.Unmarshal(text, r); err != nil {
 		return nil, badInput("the receipt: %w", err)
 	}
+	list := outer.Receipts
+	if len(outer.Receipt) > 0 && string(outer.Receipt) != "null" {
+		if outer.Receipt[0] == '{' {
+			text = outer.Receipt
+		}
+		r := new(Receipt)
+		if err := json.Unmarshal(text, r); err != nil {
+			return nil, badInput("the receipt: %w", err)
+		}
+		list = append(list, r)
+	}
+	for _, r := range list {
+		if err := r.check(); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// check returns an error for a receipt that cannot be one of this package.
+func (r *Receipt) check() error {
 	switch {
-	case r.Version != 1:
-		return nil, badInput("the receipt has version %d, want 1", r.Version)
+	case r == nil || r.Version != 1:
+		return badInput("the receipt is not of version 1")
 	case len(r.Prompt) == 0:
-		return nil, badInput("the receipt has no prompt")
+		return badInput("the receipt has no prompt")
+	case slices.Contains(r.Stops, ""):
+		return badInput("the receipt has an empty stop")
 	}
 	for i := range r.Choices {
 		c := &r.Choices[i]
 		if len(c.Output) != len(c.Checksums) {
-			return nil, badInput("choice %d of the receipt has %d tokens and %d checksums", c.Index, len(c.Output), len(c.Checksums))
+			return badInput("choice %d of the receipt has %d tokens and %d checksums", c.Index, len(c.Output), len(c.Checksums))
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // Difference is where an answer that was computed again differs from its receipt.
@@ -137,7 +151,11 @@ func Replay(ctx context.Context, e *Engine, r *Receipt, tell func(tokens int)) (
 	}
 	for i := range r.Choices {
 		c := &r.Choices[i]
-		n, err := replayChoice(ctx, e, r, c, func(n int) { tell(tokens + n) })
+		n, err := replayChoice(ctx, e, r, c, func(n int) {
+			if tell != nil {
+				tell(tokens + n)
+			}
+		})
 		tokens += n
 		if err != nil {
 			return tokens, err

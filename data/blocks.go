@@ -8,7 +8,7 @@ type Blocks struct {
 	Size       int // tokens of a block
 	Train      int // number of blocks for training, the first ones
 	Validation int // number of those behind them
-	tokens     []uint16
+	tokens     []int32
 }
 
 // Split cuts a corpus into blocks, the last tenth for validation, rounded down.
@@ -39,7 +39,6 @@ func (c *Corpus) Whole(size int) (*Blocks, error) {
 // for training.
 func (b *Blocks) Put(tokens, labels []int32, block int) {
 	from := b.tokens[block*b.Size:]
-	for i := range b.Size {
-		tokens[i], labels[i] = int32(from[i]), int32(from[i+1])
-	}
+	copy(tokens[:b.Size], from)
+	copy(labels[:b.Size], from[1:])
 }

@@ -1,11 +1,14 @@
 package data
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,30 +17,28 @@ import (
 	"strings"
 )
 
-// Vocabulary is the number of different tokens: the bytes, and Beginning, which stands before every
-// document.
-const (
-	Vocabulary = 257
-	Beginning  = 256
-)
-
 // Corpus is a text as tokens.
 type Corpus struct {
-	Tokens    []uint16
+	Tokens    []int32
 	Documents int
-	Digest    string // SHA-256 of lengths and contents of the documents, in hexadecimal
+	Digest    string // see Documents.Corpus; in hexadecimal
+	Tokenizer Tokenizer
 }
 
-// Read reads a file as one document, or a folder: a document of each regular file below it whose name
-// ends in suffix, in the order of their paths. Links are not followed. The path grammar:N stands for
-// N letters of Grammar with the seed 0.
-func Read(path, suffix string) (*Corpus, error) {
+// Documents is a text before it is tokens.
+type Documents [][]byte
+
+// ReadDocuments reads a file as one document, or a folder: a document of each regular file below it whose
+// name ends in suffix, in the order of their paths. Links are not followed. A file whose name ends in
+// .jsonl has a document in each line: the member text of a JSON object. The path grammar:N stands for N
+// letters of Grammar with the seed 0.
+func ReadDocuments(path, suffix string) (Documents, error) {
 	if number, isGrammar := strings.CutPrefix(path, "grammar:"); isGrammar {
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 1 || n >= math.MaxInt32 {
 			return nil, fmt.Errorf("%s: want a number of letters, such as grammar:100000", path)
 		}
-		return New(Grammar(0, n)), nil
+		return Documents{Grammar(0, n)}, nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -54,18 +55,50 @@ func Read(path, suffix string) (*Corpus, error) {
 	} else if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: neither a regular file nor a folder", path)
 	}
-	var c builder
+	var list Documents
+	size := 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		if len(c.tokens)+len(text) >= math.MaxInt32 {
-			return nil, fmt.Errorf("%s: more than %d tokens", path, math.MaxInt32-1)
+		if size += len(text) + 1; size >= math.MaxInt32 {
+			return nil, fmt.Errorf("%s: more than %d bytes", path, math.MaxInt32-1)
 		}
-		c.add(text)
+		if !strings.HasSuffix(file, ".jsonl") {
+			list = append(list, text)
+			continue
+		}
+		if list, err = appendLines(list, file, text); err != nil {
+			return nil, err
+		}
 	}
-	return c.corpus(), nil
+	return list, nil
+}
+
+// appendLines appends the documents of a file of JSON objects.
+func appendLines(list Documents, file string, text []byte) (Documents, error) {
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		var d struct {
+			Text *string `json:"text"`
+		}
+		if err := json.Unmarshal(line, &d); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, number, err)
+		}
+		if d.Text == nil {
+			return nil, fmt.Errorf("%s:%d: the object has no member \"text\"", file, number)
+		}
+		list = append(list, []byte(*d.Text))
+	}
+	if number == 0 {
+		return nil, fmt.Errorf("%s: the file is empty", file)
+	}
+	return list, nil
 }
 
 // filesBelow lists regular files in the order of their paths, compared as bytes with slashes.
@@ -81,32 +114,45 @@ func filesBelow(folder, suffix string) ([]string, error) {
 	return files, err
 }
 
-// New returns a corpus of documents.
+// New returns a corpus of documents, as bytes.
 func New(documents ...[]byte) *Corpus {
-	var c builder
-	for _, d := range documents {
-		c.add(d)
+	c, err := Documents(documents).Corpus(Bytes)
+	if err != nil {
+		panic(err) // bytes are always tokens
 	}
-	return c.corpus()
+	return c
 }
 
-type builder struct {
-	tokens    []uint16
-	documents int
-	hash      []byte // of each document: its length, and the SHA-256 of its content
-}
-
-func (c *builder) add(text []byte) {
-	c.tokens = append(slices.Grow(c.tokens, len(text)+1), Beginning)
-	for _, b := range text {
-		c.tokens = append(c.tokens, uint16(b))
+// Texts returns the documents as text, for tokenizer.Train.
+func (d Documents) Texts() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, text := range d {
+			if !yield(string(text)) {
+				return
+			}
+		}
 	}
-	sum := sha256.Sum256(text)
-	c.hash = append(binary.LittleEndian.AppendUint64(c.hash, uint64(len(text))), sum[:]...)
-	c.documents++
 }
 
-func (c *builder) corpus() *Corpus {
-	sum := sha256.Sum256(c.hash)
-	return &Corpus{c.tokens, c.documents, hex.EncodeToString(sum[:])}
+// Corpus returns the documents as tokens. Its digest is the SHA-256 over the size and the SHA-256 of each
+// document: of the bytes where they are the tokens, else of the tokens as words of 32 bits. Numbers
+// are little-endian, sizes in bytes and of 64 bits.
+func (d Documents) Corpus(t Tokenizer) (*Corpus, error) {
+	c := &Corpus{Documents: len(d), Tokenizer: t}
+	var all []byte
+	for i, text := range d {
+		tokens, content, err := t.encode(text)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", i+1, err)
+		}
+		if len(c.Tokens)+len(tokens) >= math.MaxInt32 {
+			return nil, fmt.Errorf("more than %d tokens", math.MaxInt32-1)
+		}
+		c.Tokens = append(c.Tokens, tokens...)
+		sum := sha256.Sum256(content)
+		all = append(binary.LittleEndian.AppendUint64(all, uint64(len(content))), sum[:]...)
+	}
+	sum := sha256.Sum256(all)
+	c.Digest = hex.EncodeToString(sum[:])
+	return c, nil
 }

@@ -21,11 +21,18 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := Read(dir, ".txt")
+	read := func(path, suffix string) (*Corpus, error) {
+		d, err := ReadDocuments(path, suffix)
+		if err != nil {
+			return nil, err
+		}
+		return d.Corpus(Bytes)
+	}
+	c, err := read(dir, ".txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []uint16{Beginning, 0xc3, 0xa9, Beginning, 'x', 'y'}
+	want := []int32{Beginning, 0xc3, 0xa9, Beginning, 'x', 'y'}
 	if !slices.Equal(c.Tokens, want) || c.Documents != 2 || c.Digest != New([]byte("é"), []byte("xy")).Digest {
 		t.Errorf("got %v in %d documents, want %v in 2, those of a/z.txt and b.txt", c.Tokens, c.Documents, want)
 	}
@@ -33,12 +40,71 @@ func TestRead(t *testing.T) {
 		t.Error("documents that are divided otherwise, or in another order, have the same digest")
 	}
 	for path, want := range map[string]string{filepath.Join(dir, "none"): "no such file", filepath.Join(dir, "a", "z.bin"): ""} {
-		if _, err := Read(path, ".txt"); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := read(path, ".txt"); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", path, err, want)
 		}
 	}
-	if _, err := Read(dir, ".go"); err == nil || !strings.Contains(err.Error(), "no files") {
+	if _, err := read(dir, ".go"); err == nil || !strings.Contains(err.Error(), "no files") {
 		t.Errorf("a folder without such files: error %v", err)
+	}
+}
+
+// TestLines reads documents that are lines of JSON.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lines.jsonl")
+	for text, want := range map[string]string{
+		"{\"text\": \"a\\nb\", \"id\": 7}\n\n{\"text\": \"\"}": "", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n": "lines.jsonl:2: the object has no member",
+		"{\"text\": 1}": "lines.jsonl:1: ", "": "is empty", "[]": "lines.jsonl:1: ",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		d, err := ReadDocuments(path, "")
+		if want == "" && (err != nil || len(d) != 2 || string(d[0]) != "a\nb" || len(d[1]) != 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %q, error %v, want %q", text, d, err, want)
+		}
+	}
+}
+
+// TestTokenizer: a corpus as tokens of a tokenizer that is trained on it.
+func TestTokenizer(t *testing.T) {
+	t.Parallel()
+	d := Documents{[]byte("the cat and the dog"), []byte("the dog <|begin|> é")}
+	x, err := d.TrainTokenizer(262)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.Corpus(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begins := 0
+	for _, id := range c.Tokens {
+		if int(id) == x.Size-1 {
+			begins++
+		}
+	}
+	if begins != 2 || int(c.Tokens[0]) != x.Size-1 || x.Size > 262 || len(c.Tokens) >= 42 {
+		t.Errorf("%d tokens of %d, %d of them at the beginning of a document: %v", len(c.Tokens), x.Size, begins, c.Tokens)
+	}
+	if text, err := x.Decode(c.Tokens); err != nil || text != string(d[0])+string(d[1]) {
+		t.Errorf("decoded: %q, %v", text, err)
+	}
+	if bytes := New(d...); c.Digest == bytes.Digest || c.Tokenizer.Identity == bytes.Tokenizer.Identity {
+		t.Error("other tokens have the digest of bytes")
+	}
+	if _, err := (Documents{[]byte("a"), {0xff}}).Corpus(x); err == nil || !strings.Contains(err.Error(), "document 2: ") {
+		t.Errorf("bytes that are no text: error %v", err)
+	}
+	if _, err := ParseTokenizer([]byte("{}")); err == nil {
+		t.Error("a tokenizer.json without a model is used")
+	}
+	if text, err := Bytes.Decode([]int32{Beginning, 'a', 0xff}); err != nil || text != "a\ufffd" {
+		t.Errorf("bytes decoded: %q, %v", text, err)
+	}
+	if _, err := Bytes.Decode([]int32{Vocabulary}); err == nil {
+		t.Error("a token that there is not is decoded")
 	}
 }
 

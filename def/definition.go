@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"tokitai/num"
@@ -28,9 +29,11 @@ type Definition struct {
 	sums    []Sum
 	formula []string
 	clauses []string
-	text    string
-	hash    [sha256.Size]byte
 	built   [sha256.Size]byte // digest when it was built
+
+	// identity returns the text and its hash. They are made when they are first asked for: a program
+	// starts with more definitions than it runs.
+	identity func() (string, [sha256.Size]byte)
 }
 
 // indexDType is how indices and labels are stored.
@@ -110,14 +113,26 @@ func (r Rule) String() string {
 // determines every bit of the result: each rounding, the order of each sum, and how
 // operands may be stored. (The rounding of a contraction's steps is the [Model] of the
 // lowering.)
-func (d *Definition) Text() string { return d.text }
+func (d *Definition) Text() string {
+	if d.identity == nil { // it was not built
+		return ""
+	}
+	text, _ := d.identity()
+	return text
+}
 
 // Source returns the text with the lines for readers: the formula, the clauses of the
 // contract, and the results of functions outside their domain.
 func (d *Definition) Source() string { return d.print(true) }
 
 // Hash returns the definition's identity: the SHA-256 of its text, in hexadecimal.
-func (d *Definition) Hash() string { return hex.EncodeToString(d.hash[:]) }
+func (d *Definition) Hash() string {
+	if d.identity == nil {
+		return ""
+	}
+	_, hash := d.identity()
+	return hex.EncodeToString(hash[:])
+}
 
 func (d *Definition) String() string { return d.Name }
 
@@ -160,7 +175,7 @@ func Must(d *Definition, err error) *Definition {
 
 var definitionNameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`)
 
-// seal checks what all kinds of definitions have in common, and sets the text and the hash.
+// seal checks what all kinds of definitions have in common, and sets what it is known by.
 func (d *Definition) seal() (*Definition, error) {
 	if !definitionNameForm.MatchString(d.Name) {
 		return nil, fmt.Errorf("definition %q: want a name like softmax.forward", d.Name)
@@ -193,10 +208,17 @@ func (d *Definition) seal() (*Definition, error) {
 		d.flat = f.isFlat(d)
 	}
 	d.axes, d.sums = d.Form.axes(d), d.Form.sums(d)
-	d.text = d.print(false)
-	d.hash = sha256.Sum256([]byte(d.text))
-	d.built = d.digest()
+	d.identify()
 	return d, nil
+}
+
+// identify has the text and the hash made from what is built.
+func (d *Definition) identify() {
+	d.identity = sync.OnceValues(func() (string, [sha256.Size]byte) {
+		text := d.print(false)
+		return text, sha256.Sum256([]byte(text))
+	})
+	d.built = d.digest()
 }
 
 // checkRule returns an error for a rule that allows no format, a format that cannot store

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"tokitai/num/ball"
 )
@@ -104,6 +105,13 @@ type realNode struct {
 	text string   // realNumber: as it was written
 	rat  *big.Rat // realNumber
 	args []*realNode
+	last atomic.Pointer[approximation]
+}
+
+// approximation is the value of an expression that was computed last.
+type approximation struct {
+	prec  uint
+	value *big.Float
 }
 
 type realOp string
@@ -152,6 +160,9 @@ func (n *realNode) at(prec uint) (*big.Float, error) {
 	if n.op == realNumber {
 		return new(big.Float).SetPrec(prec).SetRat(n.rat), nil
 	}
+	if last := n.last.Load(); last != nil && last.prec == prec {
+		return new(big.Float).Set(last.value), nil
+	}
 	for work := prec + 64; work <= 4*prec+4096; work *= 2 {
 		b := n.ball(ball.NewBig(0, work))
 		if !b.Known() {
@@ -159,7 +170,9 @@ func (n *realNode) at(prec uint) (*big.Float, error) {
 		}
 		mid, rad := b.Mid(), b.Rad()
 		if rad.Sign() == 0 || mid.Sign() != 0 && rad.MantExp(nil) < mid.MantExp(nil)-int(prec)-2 {
-			return mid.SetPrec(prec), nil
+			mid.SetPrec(prec)
+			n.last.Store(&approximation{prec, new(big.Float).Set(mid)})
+			return mid, nil
 		}
 	}
 	return nil, errors.New("has no value that can be computed, or one too close to 0")

@@ -1,7 +1,6 @@
 package def
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -327,9 +326,7 @@ func (b *stager) part(outputs []Output) {
 	f := &Expression{Math: g, Exec: g}
 	p.Form = f
 	p.flat, p.axes, p.sums = f.isFlat(p), f.axes(p), f.sums(p)
-	p.text = p.print(false)
-	p.hash = sha256.Sum256([]byte(p.text))
-	p.built = p.digest()
+	p.identify()
 	b.stages.List = append(b.stages.List, s)
 }
 

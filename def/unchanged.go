@@ -15,7 +15,7 @@ var errChanged = errors.New("was changed after it was built")
 // been changed since the definition was built. They are exported to be read: everything
 // else depends on them, the identity in reports and known answers included.
 func (d *Definition) CheckUnchanged() error {
-	if d.text == "" || d.digest() != d.built {
+	if d.identity == nil || d.digest() != d.built {
 		return errChanged
 	}
 	return nil

@@ -45,6 +45,9 @@ func TestDefinitions(t *testing.T) {
 		if again, err := def.Parse(d.Text(), fn.All...); err != nil || again.Hash() != d.Hash() {
 			t.Errorf("%s: its text reads back as %v, %v", d, again, err)
 		}
+		if isStream := strings.HasPrefix(d.Form.String(), "stream"); isStream && testlevel.Current() == testlevel.Smoke {
+			continue // it takes longer than all others, and op/attention verifies the like
+		}
 		targets := verify.Targets([]*op.Operation{op.Of(d, "")}, cpu.Backend)
 		for _, target := range testlevel.Pick(targets[i%len(targets):][:1], targets) {
 			r, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke})

@@ -22,6 +22,15 @@ type token struct {
 	isSpecial bool
 }
 
+// Size returns one more than the largest id that the tokenizer gives.
+func (t *Tokenizer) Size() int {
+	size := int32(0)
+	for id := range t.tokens {
+		size = max(size, id+1)
+	}
+	return int(size)
+}
+
 // EncodeOptions configures Encode.
 type EncodeOptions struct {
 	NoSpecial     bool // add no special tokens at the beginning and the end

@@ -21,7 +21,7 @@ type Origin struct {
 	Program   string `json:"program"`   // identity of the program of one leaf
 	Update    string `json:"update"`    // hashes of the definitions of the end of a step
 	Rule      string `json:"rule"`      // of the products' sums
-	Tokenizer string `json:"tokenizer"` // bytes
+	Tokenizer string `json:"tokenizer"` // bytes, or the SHA-256 of tokenizer.json
 	Data      string `json:"data"`      // digest of the corpus
 	Weights   string `json:"weights"`   // digest of the initial weights
 }

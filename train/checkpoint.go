@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"tokitai/num"
-	"tokitai/tensor"
 	"tokitai/tensor/safetensors"
 )
 
@@ -34,10 +33,7 @@ const (
 func (t *Trainer) checkpoint() (*safetensors.File, error) {
 	f := &safetensors.File{Metadata: map[string]string{"format": "pt"}}
 	for i, name := range t.names {
-		for _, part := range []struct {
-			prefix string
-			tensor *tensor.Tensor
-		}{{"", t.weights[i]}, {prefixM, t.m[i]}, {prefixV, t.v[i]}} {
+		for _, part := range t.parts(i) {
 			data, err := part.tensor.Bytes()
 			if err != nil {
 				return nil, err
@@ -107,14 +103,15 @@ func (t *Trainer) restore(path string) error {
 	if err != nil || len(chain) != len(t.chain) || h.Step < 1 {
 		return badInput("%s: step %d with the entry %q, want one of a chain", path, h.Step, h.Chain)
 	}
-	if len(f.Entries) != 3*len(t.names) {
-		return badInput("%s: %d tensors, want %d: those of the configuration, with their moments", path, len(f.Entries), 3*len(t.names))
+	if want := len(t.weights) + len(t.m) + len(t.v); len(f.Entries) != want {
+		return badInput("%s: %d tensors, want %d: those of the configuration, with their moments", path, len(f.Entries), want)
 	}
 	for i, name := range t.names {
-		for prefix, to := range map[string]*tensor.Tensor{"": t.weights[i], prefixM: t.m[i], prefixV: t.v[i]} {
-			e, ok := f.Entry(prefix + name)
+		for _, part := range t.parts(i) {
+			to := part.tensor
+			e, ok := f.Entry(part.prefix + name)
 			if !ok {
-				return badInput("%s: no tensor %s, which the configuration needs", path, prefix+name)
+				return badInput("%s: no tensor %s, which the configuration needs", path, part.prefix+name)
 			}
 			if e.DType != num.F32 || !slices.Equal(e.Shape, to.Shape()) {
 				return badInput("%s: tensor %s is %v %v, want f32 %v by the configuration", path, e.Name, e.DType, e.Shape, to.Shape())

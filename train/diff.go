@@ -133,14 +133,16 @@ func (d *Difference) compare(t [2]*Trainer, want [2]*Line, folders [2]string) er
 		}
 	}
 	for i, name := range t[0].names {
-		for _, part := range []struct {
-			prefix string
-			a, b   []*tensor.Tensor
-		}{{"grad.", t[0].levels[0].grads, t[1].levels[0].grads}, {prefixM, t[0].m, t[1].m}, {prefixV, t[0].v, t[1].v}, {"", t[0].weights, t[1].weights}} {
-			if i >= len(part.b) || t[1].names[i] != name {
-				return nil // other networks: the leaves have differed
+		if i >= len(t[1].names) || t[1].names[i] != name || len(t[0].parts(i)) != len(t[1].parts(i)) {
+			return nil // other networks, or optimizers
+		}
+		a := append([]part{{"grad.", t[0].levels[0].grads[i]}}, t[0].parts(i)...)
+		b := append([]part{{"grad.", t[1].levels[0].grads[i]}}, t[1].parts(i)...)
+		for _, k := range []int{0, 2, 3, 1} { // gradients, moments, weights
+			if k >= len(a) {
+				continue
 			}
-			if isFound, err := d.compareTensors("the update of "+name, part.prefix+name, part.a[i], part.b[i]); isFound || err != nil {
+			if isFound, err := d.compareTensors("the update of "+name, a[k].prefix+name, a[k].tensor, b[k].tensor); isFound || err != nil {
 				return err
 			}
 		}

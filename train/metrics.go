@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// Line is a line of metrics.jsonl: a step, or a validation after one.
+// Line is a line of metrics.jsonl: a step, or a validation or a sample after one.
 type Line struct {
 	Step       int      `json:"step"`
 	Loss       *float32 `json:"loss,omitempty"`
@@ -24,6 +24,7 @@ type Line struct {
 	Weights    string   `json:"weights,omitempty"`
 	Chain      string   `json:"chain,omitempty"`
 	Validation *float64 `json:"validation,omitempty"`
+	Sample     *string  `json:"sample,omitempty"`
 }
 
 func lineOf(r Result, tokens int64) Line {

@@ -27,12 +27,14 @@ var ErrInUse = errors.New("the run is in use by another process")
 //	run.json                            settings, the origin of the chain, and where the data were
 //	metrics.jsonl                       a line for each step and each validation
 //	checkpoints/step-00000400.safetensors
+//	tokenizer.json                      if the tokens are not bytes
 //	lock                                held while a process trains
 type Run struct {
 	folder    string
 	settings  Settings
 	trainer   *Trainer
 	evaluator *Evaluator
+	sampler   *Sampler // nil if the run has no samples
 	disk      disk
 	held      *os.File
 	metrics   file
@@ -49,6 +51,25 @@ type Description struct {
 	Genesis  string   `json:"genesis"`
 	DataPath string   `json:"data_path"`
 	Suffix   string   `json:"suffix,omitempty"`
+}
+
+// TokenizerFile is the name of the file with the tokenizer in the folder of a run, if its tokens are not bytes.
+const TokenizerFile = "tokenizer.json"
+
+// Tokenizer returns the tokenizer of a run.
+func (d *Description) Tokenizer(folder string) (data.Tokenizer, error) {
+	if d.Origin.Tokenizer == data.Bytes.Identity {
+		return data.Bytes, nil
+	}
+	path := filepath.Join(folder, TokenizerFile)
+	t, err := data.ReadTokenizer(path)
+	if err != nil {
+		return t, err
+	}
+	if t.Identity != d.Origin.Tokenizer {
+		return t, badInput("%s: its digest is %s, want %s: it is not the tokenizer of the run", path, t.Identity, d.Origin.Tokenizer)
+	}
+	return t, nil
 }
 
 // ReadDescription reads the run.json of a run.
@@ -78,6 +99,9 @@ func open(q *engine.Queue, d disk, folder string, s Settings, corpus *data.Corpu
 	if _, err := corpus.Split(s.Block); err != nil { // before there is a folder
 		return nil, badInput("%w", err)
 	}
+	if s.Vocabulary < corpus.Tokenizer.Size {
+		return nil, tooSmall(s.Vocabulary, corpus)
+	}
 	if list, err := os.ReadDir(folder); err == nil && len(list) > 0 {
 		if _, err := os.Stat(filepath.Join(folder, headerKey)); errors.Is(err, fs.ErrNotExist) && !hasOnlyOurs(list) {
 			return nil, badInput("%s: the folder has files and is no run, want a run or an empty folder", folder)
@@ -104,7 +128,7 @@ func open(q *engine.Queue, d disk, folder string, s Settings, corpus *data.Corpu
 // hasOnlyOurs reports whether a folder has nothing but what a run that was killed at its beginning leaves.
 func hasOnlyOurs(list []fs.DirEntry) bool {
 	for _, e := range list {
-		if !slices.Contains([]string{checkpointFolder, "lock", headerKey + temporarySuffix}, e.Name()) {
+		if !slices.Contains([]string{checkpointFolder, "lock", headerKey + temporarySuffix, TokenizerFile, TokenizerFile + temporarySuffix}, e.Name()) {
 			return false
 		}
 	}
@@ -119,6 +143,11 @@ func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) e
 	}
 	if r.evaluator, err = r.trainer.NewEvaluator(); err != nil {
 		return err
+	}
+	if r.settings.SampleEvery > 0 {
+		if r.sampler, err = r.trainer.NewSampler(corpus.Tokenizer, r.settings.Temperature); err != nil {
+			return err
+		}
 	}
 	description := Description{r.settings, r.trainer.origin, r.trainer.origin.Genesis().String(), path, suffix}
 	old, err := ReadDescription(r.folder)
@@ -135,12 +164,20 @@ func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) e
 	if err != nil {
 		return err
 	}
-	err = replace(r.disk, r.folder, filepath.Join(r.folder, headerKey), func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
-	if err != nil {
-		return err
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{TokenizerFile, corpus.Tokenizer.File}, {headerKey, append(text, '\n')}} {
+		if f.text == nil {
+			continue
+		}
+		err = replace(r.disk, r.folder, filepath.Join(r.folder, f.name), func(w io.Writer) error {
+			_, err := w.Write(f.text)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if err := r.resume(); err != nil {
 		return err
@@ -252,6 +289,15 @@ func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 				return errors.Join(err, r.save())
 			}
 			if err := r.write(Line{Step: result.Step, Validation: &loss}, tell); err != nil {
+				return err
+			}
+		}
+		if r.sampler != nil && (isLast || result.Step%c.SampleEvery == 0) {
+			text, err := r.sampler.Sample(c.Prompt, ctx.Err)
+			if err != nil {
+				return errors.Join(err, r.save())
+			}
+			if err := r.write(Line{Step: result.Step, Sample: &text}, tell); err != nil {
 				return err
 			}
 		}

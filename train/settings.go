@@ -18,31 +18,44 @@ import (
 // Config is all that decides the bits of a run, besides its data.
 type Config struct {
 	model.Config
-	Batch    int     `json:"batch"`    // sequences of a step
-	Leaves   int     `json:"leaves"`   // into which they are divided
-	Steps    int     `json:"steps"`    // of the whole run
-	Rate     float64 `json:"rate"`     // the highest learning rate
-	MinRate  float64 `json:"min_rate"` // that of the last step
-	Warmup   int     `json:"warmup"`   // steps in which the rate rises
-	Schedule string  `json:"schedule"` // cosine, linear or constant
-	Decay    float64 `json:"decay"`    // of weights, on matrices alone
-	Beta1    float64 `json:"beta1"`
-	Beta2    float64 `json:"beta2"`
-	AdamEps  float64 `json:"adam_eps"`
-	Clip     float64 `json:"clip"` // the largest norm of the gradients; 0 for any
-	Seed     uint64  `json:"seed"`
+	Batch     int     `json:"batch"`     // sequences of a step
+	Leaves    int     `json:"leaves"`    // into which they are divided
+	Steps     int     `json:"steps"`     // of the whole run
+	Optimizer string  `json:"optimizer"` // adamw or sgd
+	Rate      float64 `json:"rate"`      // the highest learning rate
+	Rates     string  `json:"rates"`     // factors by group: PART=FACTOR,… for weights whose names have the part; the last one counts
+	MinRate   float64 `json:"min_rate"`  // that of the last step
+	Warmup    int     `json:"warmup"`    // steps in which the rate rises
+	Schedule  string  `json:"schedule"`  // cosine, linear or constant
+	Decay     float64 `json:"decay"`     // of weights, on matrices alone
+	Beta1     float64 `json:"beta1"`
+	Beta2     float64 `json:"beta2"`
+	AdamEps   float64 `json:"adam_eps"`
+	Momentum  float64 `json:"momentum"` // of sgd
+	Clip      float64 `json:"clip"`     // the largest norm of the gradients; 0 for any
+	Seed      uint64  `json:"seed"`
 }
 
 // Options say when a run writes files. They decide no bit.
 type Options struct {
-	CheckpointEvery int `json:"checkpoint_every"` // steps between checkpoints; 0 for one at the end
-	ValidateEvery   int `json:"validate_every"`   // steps between validations; 0 for one at the end
-	Keep            int `json:"keep"`             // newest checkpoints that stay, besides the best; 0 for all
+	CheckpointEvery int     `json:"checkpoint_every"` // steps between checkpoints; 0 for one at the end
+	ValidateEvery   int     `json:"validate_every"`   // steps between validations; 0 for one at the end
+	Keep            int     `json:"keep"`             // newest checkpoints that stay, besides the best; 0 for all
+	SampleEvery     int     `json:"sample_every"`     // steps between samples of text; 0 for none
+	Prompt          string  `json:"prompt"`           // that samples begin with
+	Temperature     float64 `json:"temperature"`      // of samples; 0 for the likeliest tokens
+}
+
+// Source says which tokens the data have. What decides bits of it, the tokenizer itself, is in the origin by
+// its digest.
+type Source struct {
+	Tokenizer string `json:"tokenizer"` // bytes; bpe, which is trained on the data; or the path of a tokenizer.json
 }
 
 // Settings are what a configuration file has.
 type Settings struct {
 	Config
+	Source
 	Options
 }
 
@@ -50,10 +63,11 @@ type Settings struct {
 func Default() Settings {
 	return Settings{
 		Config{
-			Config: model.DefaultConfig, Batch: 12, Leaves: 1, Steps: 2000, Rate: 1e-3, MinRate: 1e-4, Warmup: 100,
-			Schedule: "cosine", Decay: 0.1, Beta1: 0.9, Beta2: 0.99, AdamEps: 1e-8, Clip: 1, Seed: 1,
+			Config: model.DefaultConfig, Batch: 12, Leaves: 1, Steps: 2000, Optimizer: "adamw", Rate: 1e-3, MinRate: 1e-4, Warmup: 100,
+			Schedule: "cosine", Decay: 0.1, Beta1: 0.9, Beta2: 0.99, AdamEps: 1e-8, Momentum: 0.9, Clip: 1, Seed: 1,
 		},
-		Options{CheckpointEvery: 250, ValidateEvery: 250, Keep: 3},
+		Source{Tokenizer: "bytes"},
+		Options{CheckpointEvery: 250, ValidateEvery: 250, Keep: 3, Temperature: 1},
 	}
 }
 
@@ -93,6 +107,25 @@ func unknown(name string) error {
 		return badInput("unknown setting %q; the setting mixture describes experts", name)
 	}
 	return badInput("unknown setting %q, want one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Corpus returns documents as the tokens that the settings say.
+func (s *Settings) Corpus(d data.Documents) (c *data.Corpus, err error) {
+	t := data.Bytes
+	switch s.Tokenizer {
+	case "bytes":
+	case "bpe":
+		t, err = d.TrainTokenizer(s.Vocabulary)
+	default:
+		t, err = data.ReadTokenizer(s.Tokenizer)
+	}
+	if err != nil {
+		return nil, badInput("tokenizer: %w", err)
+	}
+	if c, err = d.Corpus(t); err != nil {
+		return nil, badInput("%w", err)
+	}
+	return c, nil
 }
 
 // Set sets one setting by name.
@@ -147,7 +180,7 @@ func (s *Settings) Check() error {
 	share := func(v float64) bool { return v >= 0 && v < 1 }
 	size := func(v float64) bool { return v >= 0 && v <= math.MaxFloat32 }
 	switch {
-	case s.Vocabulary != data.Vocabulary:
+	case s.Tokenizer == "bytes" && s.Vocabulary != data.Vocabulary:
 		return badInput("vocabulary is %d, want %d: the tokens are bytes, and one that begins documents", s.Vocabulary, data.Vocabulary)
 	case s.Batch < 1 || s.Leaves < 1 || s.Batch%s.Leaves != 0:
 		return badInput("leaves is %d for a batch of %d, want a divisor of it", s.Leaves, s.Batch)
@@ -161,6 +194,10 @@ func (s *Settings) Check() error {
 		return badInput("warmup is %d, want at least 0 and at most steps, %d", s.Warmup, s.Steps)
 	case !size(s.Rate) || !(s.MinRate >= 0 && s.MinRate <= s.Rate):
 		return badInput("rate is %v and min_rate %v, want 0 <= min_rate <= rate", s.Rate, s.MinRate)
+	case s.Optimizer != "adamw" && s.Optimizer != "sgd":
+		return badInput("optimizer is %q, want adamw or sgd", s.Optimizer)
+	case !size(s.Momentum) || s.Momentum >= 1:
+		return badInput("momentum is %v, want at least 0 and less than 1", s.Momentum)
 	case !slices.Contains([]string{"cosine", "linear", "constant"}, s.Schedule):
 		return badInput("schedule is %q, want cosine, linear or constant", s.Schedule)
 	case !size(s.Decay) || !share(s.Beta1) || !share(s.Beta2):
@@ -171,6 +208,30 @@ func (s *Settings) Check() error {
 		return badInput("clip is %v, want more than 0, or 0 for none", s.Clip)
 	case s.CheckpointEvery < 0 || s.ValidateEvery < 0 || s.Keep < 0:
 		return badInput("checkpoint_every is %d, validate_every %d and keep %d, want at least 0", s.CheckpointEvery, s.ValidateEvery, s.Keep)
+	case s.SampleEvery < 0 || !(s.Temperature >= 0 && s.Temperature <= math.MaxFloat32):
+		return badInput("sample_every is %d and temperature %v, want at least 0", s.SampleEvery, s.Temperature)
 	}
-	return nil
+	_, err := s.groups()
+	return err
+}
+
+// group is a factor of the rate of weights whose names have a part.
+type group struct {
+	part   string
+	factor float64
+}
+
+func (c *Config) groups() (list []group, err error) {
+	if c.Rates == "" {
+		return nil, nil
+	}
+	for one := range strings.SplitSeq(c.Rates, ",") {
+		part, text, _ := strings.Cut(one, "=")
+		factor, err := strconv.ParseFloat(text, 64)
+		if part == "" || err != nil || !(factor >= 0 && factor <= math.MaxFloat32) {
+			return nil, badInput("rates is %q, want PART=FACTOR, such as router=0.1; several are separated by commas", c.Rates)
+		}
+		list = append(list, group{part, factor})
+	}
+	return list, nil
 }

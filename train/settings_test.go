@@ -49,7 +49,8 @@ func TestSettings(t *testing.T) {
 		"min_rate <= rate": func(s *Settings) { s.MinRate = 1 }, "schedule is": func(s *Settings) { s.Schedule = "step" },
 		"beta1 1": func(s *Settings) { s.Beta1 = 1 }, "adam_eps is 1e-50": func(s *Settings) { s.AdamEps = 1e-50 },
 		"clip is -1": func(s *Settings) { s.Clip = -1 }, "keep -1": func(s *Settings) { s.Keep = -1 }, "steps is 0": func(s *Settings) { s.Steps = 0 },
-		"layers is 0": func(s *Settings) { s.Layers = 0 },
+		"rates is \"mlp\"": func(s *Settings) { s.Rates = "mlp" }, "optimizer is": func(s *Settings) { s.Optimizer = "adam" }, "momentum is 1": func(s *Settings) { s.Momentum = 1 },
+		"temperature -1": func(s *Settings) { s.Temperature = -1 }, "layers is 0": func(s *Settings) { s.Layers = 0 },
 	} {
 		s := Default()
 		change(&s)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"tokitai/data"
 	"tokitai/engine"
@@ -17,6 +18,7 @@ import (
 	"tokitai/op/adamw"
 	"tokitai/op/checksum"
 	"tokitai/op/norm"
+	"tokitai/op/sgd"
 	"tokitai/tensor"
 )
 
@@ -31,8 +33,9 @@ type Trainer struct {
 	step  int // that was taken last
 	chain Entry
 
-	names         []string // of the weights, in the order of their bytes
-	weights, m, v []*tensor.Tensor
+	names         []string         // of the weights, in the order of their bytes
+	factors       []float64        // of their rates
+	weights, m, v []*tensor.Tensor // v is empty with sgd, which has no second moment
 
 	levels []level // of the tree of leaves: partial sums, the first is that of all
 	norm   scalar
@@ -97,6 +100,9 @@ func New(q *engine.Queue, c Config, corpus *data.Corpus) (*Trainer, error) {
 	if err := settings.Check(); err != nil {
 		return nil, err
 	}
+	if c.Vocabulary < corpus.Tokenizer.Size {
+		return nil, tooSmall(c.Vocabulary, corpus)
+	}
 	blocks, err := corpus.Split(c.Block)
 	if err != nil {
 		return nil, badInput("%w", err)
@@ -113,13 +119,17 @@ func New(q *engine.Queue, c Config, corpus *data.Corpus) (*Trainer, error) {
 		err = t.record()
 	}
 	if err == nil {
-		err = t.initialize(corpus.Digest)
+		err = t.initialize(corpus)
 	}
 	if err != nil {
 		t.Close()
 		return nil, err
 	}
 	return t, nil
+}
+
+func tooSmall(vocabulary int, corpus *data.Corpus) error {
+	return badInput("vocabulary is %d, want at least %d: so many tokens has the tokenizer", vocabulary, corpus.Tokenizer.Size)
 }
 
 // own has a resource closed with the trainer.
@@ -144,10 +154,25 @@ func (t *Trainer) allocate() error {
 	for _, v := range given {
 		t.owned = append(t.owned, v)
 	}
+	groups, err := t.config.groups()
+	if err != nil {
+		return err
+	}
 	weights := t.decoder.Program.Of(model.Weight)
 	for _, w := range weights {
 		t.names = append(t.names, w.Name)
-		for _, list := range []*[]*tensor.Tensor{&t.weights, &t.m, &t.v} {
+		factor := 1.0
+		for _, g := range groups {
+			if strings.Contains(w.Name, g.part) {
+				factor = g.factor
+			}
+		}
+		t.factors = append(t.factors, factor)
+		lists := []*[]*tensor.Tensor{&t.weights, &t.m, &t.v}
+		if t.config.Optimizer == "sgd" {
+			lists = lists[:2]
+		}
+		for _, list := range lists {
 			v, err := t.tensor(num.F32, w.Shape...)
 			if err != nil {
 				return err
@@ -256,22 +281,38 @@ func addInto(q *engine.Queue, to, from *level) error {
 	return engine.Call(q, model.Add, []*tensor.Tensor{to.loss.Tensor, from.loss.Tensor, to.loss.Tensor}, nil)
 }
 
-// update makes the calls that change weights and moments: the gradients times the factor, and AdamW.
+// update makes the calls that change weights and moments: the gradients times the factor, and the optimizer.
 func (t *Trainer) update(q *engine.Queue, step int, factor float32) error {
+	rate := t.config.RateAt(step)
 	for i, g := range t.levels[0].grads {
 		if err := engine.Call(q, model.Scale, []*tensor.Tensor{g, g}, []float64{float64(factor)}); err != nil {
 			return fmt.Errorf("%s: %w", t.names[i], err)
 		}
-		h := adamw.Hyper{LR: t.config.RateAt(step), Beta1: t.config.Beta1, Beta2: t.config.Beta2, Eps: t.config.AdamEps}
-		if g.Rank() > 1 {
-			h.WeightDecay = t.config.Decay
-		}
-		u := adamw.Update{State: adamw.State{Weight: t.weights[i], M: t.m[i], V: t.v[i]}, Grad: g, Hyper: h, T: step}
-		if err := adamw.Step(q, u); err != nil {
+		if err := t.optimize(q, i, g, step, rate*t.factors[i]); err != nil {
 			return fmt.Errorf("%s: %w", t.names[i], err)
 		}
 	}
 	return nil
+}
+
+// optimize makes the calls that change one weight and its moments. The decay is the optimizer's own in
+// AdamW. With SGD it is a product of the weight, 1 - rate*decay in binary64, before the step: decoupled
+// from the gradient and its momentum as well.
+func (t *Trainer) optimize(q *engine.Queue, i int, g *tensor.Tensor, step int, rate float64) error {
+	c, decay := &t.config, 0.0
+	if g.Rank() > 1 {
+		decay = c.Decay
+	}
+	if c.Optimizer == "sgd" {
+		if decay > 0 {
+			if err := engine.Call(q, model.Scale, []*tensor.Tensor{t.weights[i], t.weights[i]}, []float64{1 - rate*decay}); err != nil {
+				return err
+			}
+		}
+		return sgd.Step(q, sgd.Update{Weight: t.weights[i], Buffer: t.m[i], Grad: g, Hyper: sgd.Hyper{LR: rate, Momentum: c.Momentum}})
+	}
+	h := adamw.Hyper{LR: rate, Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.AdamEps, WeightDecay: decay}
+	return adamw.Step(q, adamw.Update{State: adamw.State{Weight: t.weights[i], M: t.m[i], V: t.v[i]}, Grad: g, Hyper: h, T: step})
 }
 
 // digest makes the calls that compute the digests of the weights.
@@ -293,7 +334,7 @@ func (t *Trainer) digest(q *engine.Queue) error {
 }
 
 // initialize sets the weights, and the chain to its genesis.
-func (t *Trainer) initialize(dataDigest string) error {
+func (t *Trainer) initialize(corpus *data.Corpus) error {
 	all := sha256.New()
 	for i, w := range t.decoder.Program.Of(model.Weight) {
 		values := t.config.Initial(w, t.config.Seed)
@@ -305,13 +346,17 @@ func (t *Trainer) initialize(dataDigest string) error {
 			return err
 		}
 	}
+	optimizer := adamw.InPlaceDefinition
+	if t.config.Optimizer == "sgd" {
+		optimizer = sgd.StepDefinition
+	}
 	update := ""
-	for _, d := range []string{model.Add.Hash(), norm.SquareSumDefinition.Hash(), norm.TotalDefinition.Hash(), norm.ClipDefinition.Hash(), model.Scale.Hash(), adamw.InPlaceDefinition.Hash(), checksum.ForwardDefinition.Hash()} {
+	for _, d := range []string{model.Add.Hash(), norm.SquareSumDefinition.Hash(), norm.TotalDefinition.Hash(), norm.ClipDefinition.Hash(), model.Scale.Hash(), optimizer.Hash(), checksum.ForwardDefinition.Hash()} {
 		update += d + " "
 	}
 	t.origin = Origin{
-		Config: t.config, Program: t.decoder.Program.Identity(), Update: update, Rule: "fma", Tokenizer: "bytes",
-		Data: dataDigest, Weights: hex.EncodeToString(all.Sum(nil)),
+		Config: t.config, Program: t.decoder.Program.Identity(), Update: update, Rule: "fma", Tokenizer: corpus.Tokenizer.Identity,
+		Data: corpus.Digest, Weights: hex.EncodeToString(all.Sum(nil)),
 	}
 	t.chain = t.origin.Genesis()
 	return nil
@@ -519,6 +564,21 @@ func (t *Trainer) Parameters() int {
 
 // Blocks returns the corpus as the trainer reads it.
 func (t *Trainer) Blocks() *data.Blocks { return t.blocks }
+
+// part is a tensor of the state, and the prefix of its name in a checkpoint.
+type part struct {
+	prefix string
+	tensor *tensor.Tensor
+}
+
+// parts returns a weight with its moments.
+func (t *Trainer) parts(i int) []part {
+	list := []part{{"", t.weights[i]}, {prefixM, t.m[i]}}
+	if len(t.v) > 0 {
+		list = append(list, part{prefixV, t.v[i]})
+	}
+	return list
+}
 
 // Close frees the memory of the trainer.
 func (t *Trainer) Close() error {

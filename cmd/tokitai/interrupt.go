@@ -31,9 +31,10 @@ func (e *signalError) Is(target error) bool { return target == context.Canceled 
 // errInterrupted is the error of an interrupted command without results.
 var errInterrupted = &verdictError{exitUndecided, errors.New("interrupted")}
 
-// writesLast is set while a command writes what it has as soon as its context ends, however long that
-// takes. A first signal does not end the program then; a second one does.
-var writesLast atomic.Bool
+// endsItself is set while a command ends by itself after its context does, however long that takes: it
+// writes what it has, or answers what was asked before. A first signal does not end the program then; a
+// second one does.
+var endsItself atomic.Bool
 
 // isRejected is set when a kernel is rejected, which an interrupt must not hide.
 var isRejected atomic.Bool
@@ -54,7 +55,7 @@ func runInterruptibly(command string, run func(context.Context) int) {
 	case first := <-signals:
 		cancel(&signalError{first})
 		limit := time.After(grace)
-		if writesLast.Load() {
+		if endsItself.Load() {
 			limit = nil
 		}
 		select {

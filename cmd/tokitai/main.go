@@ -225,7 +225,7 @@ seconds.`,
 		newVerify(), newCheck(), newEvidence(), newLedger(), newDoctor(),
 		newRun(), newExplain(), newAccuracy(), newProve(),
 		newTrain(), newReplay(), newDiff(), newEval(), newPage(),
-		newGenerate(),
+		newGenerate(), newServe(),
 		newTokenize(), newDetokenize(), newChatTemplate(),
 		newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion(),
 	)

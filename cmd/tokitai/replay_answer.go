@@ -32,11 +32,11 @@ func replayAnswer(c *cobra.Command, device, path, model string, asJSON bool) err
 	if err != nil {
 		return err
 	}
-	receipt, err := answer.ReadReceipt(text)
+	receipts, err := answer.ReadReceipts(text)
 	switch {
 	case err != nil:
 		return wrongUse("%s: %v", path, err)
-	case receipt == nil:
+	case len(receipts) == 0:
 		return wrongUse("%s: it has no receipt, want the JSON of an answer", path)
 	case model == "":
 		return wrongUse("--model is missing, want the model that gave the answer")
@@ -51,14 +51,24 @@ func replayAnswer(c *cobra.Command, device, path, model string, asJSON bool) err
 		defer e.Close()
 		progress := startProgress(c)
 		defer progress.end()
-		all := 0
-		for i := range receipt.Choices {
-			all += len(receipt.Choices[i].Output)
+		all, choices := 0, 0
+		for _, r := range receipts {
+			choices += len(r.Choices)
+			for i := range r.Choices {
+				all += len(r.Choices[i].Output)
+			}
 		}
-		n, err := answer.Replay(c.Context(), e, receipt, func(n int) {
-			progress.say("%d of %d tokens compared", n, all)
-			progress.of(float64(n), 0, float64(all))
-		})
+		n := 0
+		for _, r := range receipts {
+			var more int
+			more, err = answer.Replay(c.Context(), e, r, func(more int) {
+				progress.say("%d of %d tokens compared", n+more, all)
+				progress.of(float64(n+more), 0, float64(all))
+			})
+			if n += more; err != nil {
+				break
+			}
+		}
 		progress.end()
 		d, isDifferent := errors.AsType[*answer.Difference](err)
 		if err != nil && !isDifferent {
@@ -67,7 +77,7 @@ func replayAnswer(c *cobra.Command, device, path, model string, asJSON bool) err
 		w := c.OutOrStdout()
 		switch {
 		case asJSON:
-			err = printJSON(w, replayed{!isDifferent, n, len(receipt.Choices), q.Device().Name(), d})
+			err = printJSON(w, replayed{!isDifferent, n, choices, q.Device().Name(), d})
 		case isDifferent:
 			fmt.Fprintf(w, "%d tokens are the same; %v\n", n, d)
 		default:

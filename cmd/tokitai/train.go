@@ -19,8 +19,8 @@ import (
 // trainFlags are the flags of train.
 type trainFlags struct {
 	device, data, suffix, out, page string
-	set                       []string
-	dryRun, json              bool
+	set                             []string
+	dryRun, json                    bool
 }
 
 func newTrain() *cobra.Command {
@@ -28,7 +28,7 @@ func newTrain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "train [CONFIG]",
 		Short: "train a decoder, with the same bits on every device and after every interrupt",
-		Long: `Train a decoder of bytes on the text of a file or a folder. CONFIG is a JSON file of
+		Long: `Train a decoder on the text of a file or a folder. CONFIG is a JSON file of
 settings; --set changes single ones. Those that are not given have the values of a small
 decoder: four layers of 128.
 
@@ -40,7 +40,10 @@ and goes on. A run that was stopped anywhere, also by a loss of power, has the s
 entry for each step over loss, norm and weights. 'tokitai replay' computes steps again.
 
 --data names a file, which is one document, or a folder, of which every regular file is one,
-in the order of their paths. grammar:N is a text of N letters whose entropy is known.
+in the order of their paths. Of a file whose name ends in .jsonl, the member text of the JSON
+object in each line is one. grammar:N is a text of N letters whose entropy is known. Tokens are
+bytes; with --set tokenizer=bpe a byte-pair encoding of --set vocabulary=N tokens is trained
+on the data, and --set tokenizer=FILE takes that of a tokenizer.json.
 
 Standard output has a line for each validation, and the last entry of the chain. Settings:
 ` + inLines(train.Names(), 88),
@@ -127,7 +130,7 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	if err := checkDevice(f.device); err != nil {
 		return err
 	}
-	corpus, err := readCorpus(f.data, f.suffix)
+	corpus, err := readCorpus(f.data, f.suffix, s.Corpus)
 	if err != nil {
 		return err
 	}
@@ -139,13 +142,17 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	})
 }
 
-// readCorpus reads a corpus. What is wrong with it is wrong use, unless reading fails on the way.
-func readCorpus(path, suffix string) (*data.Corpus, error) {
-	corpus, err := data.Read(path, suffix)
+// readCorpus reads documents and makes tokens of them. What is wrong with them is wrong use, unless reading fails
+// on the way.
+func readCorpus(path, suffix string, tokens func(data.Documents) (*data.Corpus, error)) (*data.Corpus, error) {
+	documents, err := data.ReadDocuments(path, suffix)
 	if _, isPath := errors.AsType[*fs.PathError](err); err != nil && !isPath {
 		return nil, wrongUse("--data: %v", err)
 	}
-	return corpus, err
+	if err != nil {
+		return nil, err
+	}
+	return tokens(documents)
 }
 
 // withQueue calls f with a queue on a device, which is closed afterwards.
@@ -194,8 +201,8 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 		fmt.Fprintf(w, "resumed behind step %d\n", result.Resumed)
 		flush(w)
 	}
-	writesLast.Store(true)
-	defer writesLast.Store(false)
+	endsItself.Store(true)
+	defer endsItself.Store(false)
 	defer onCheckpointSignal(run.Checkpoint)()
 	began, tokens := time.Now(), float64(s.Batch*s.Block)
 	err = run.Train(c.Context(), func(l train.Line) {
@@ -204,6 +211,15 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 			result.Loss = l.Loss
 			speed := float64(l.Step-result.Resumed) * tokens / time.Since(began).Seconds()
 			progress.say("step %d of %d, loss %.4f, norm %.3f, %.0f tokens/s", l.Step, s.Steps, *l.Loss, *l.Norm, speed)
+			return
+		}
+		if l.Sample != nil {
+			progress.aside(func() {
+				if !f.json {
+					fmt.Fprintf(w, "step %d  sample %q\n", l.Step, *l.Sample)
+					flush(w)
+				}
+			})
 			return
 		}
 		result.Validation = l.Validation

@@ -22,7 +22,11 @@ func corpusOf(folder, path, suffix string) (*data.Corpus, error) {
 	if path == "" {
 		path, suffix = d.DataPath, d.Suffix
 	}
-	corpus, err := readCorpus(path, suffix)
+	t, err := d.Tokenizer(folder)
+	if err != nil {
+		return nil, err
+	}
+	corpus, err := readCorpus(path, suffix, func(list data.Documents) (*data.Corpus, error) { return list.Corpus(t) })
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +245,7 @@ validation.`,
 				defer t.Close()
 				blocks, first := t.Blocks(), t.Blocks().Train
 				if path != "" {
-					corpus, err := readCorpus(path, suffix)
+					corpus, err := readCorpus(path, suffix, func(list data.Documents) (*data.Corpus, error) { return list.Corpus(own.Tokenizer) })
 					if err != nil {
 						return err
 					}

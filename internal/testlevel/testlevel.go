@@ -4,9 +4,11 @@
 package testlevel
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -54,6 +56,21 @@ func Current() Level {
 func Pick[T any](smoke T, above ...T) T {
 	values := append([]T{smoke}, above...)
 	return values[min(int(Current()), len(values)-1)]
+}
+
+// SampleVariable is the environment variable with the number of the sample that tests take of what
+// takes too long to do in full.
+const SampleVariable = "TOKITAI_SAMPLE"
+
+// InSample reports whether element i is in a sample of one in every. Which sample it is, the environment
+// says: .ci/run draws it from the content of the commit. Without that it is the first.
+func InSample(i, every int) bool {
+	sample, err := strconv.Atoi(cmp.Or(os.Getenv(SampleVariable), "0"))
+	if err != nil || sample < 0 {
+		fmt.Fprintf(os.Stderr, "%s: got %q, want a number\n", SampleVariable, os.Getenv(SampleVariable))
+		os.Exit(2)
+	}
+	return i%every == sample%every
 }
 
 // Need skips the test if the current level is below l.

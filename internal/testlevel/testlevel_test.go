@@ -41,3 +41,14 @@ func TestLevels(t *testing.T) {
 		t.Errorf("an unknown name: %v", err)
 	}
 }
+
+func TestSample(t *testing.T) {
+	for value, want := range map[string]int{"": 0, "0": 0, "5": 2, "268435455": 0} {
+		t.Setenv(SampleVariable, value)
+		for i := range 9 {
+			if got := InSample(i, 3); got != (i%3 == want) {
+				t.Errorf("sample %q: element %d of one in 3: %v", value, i, got)
+			}
+		}
+	}
+}

@@ -44,6 +44,19 @@ func main() {
 	}
 }
 
+// files are those parsed so far: most belong to all systems.
+var (
+	positions = token.NewFileSet()
+	files     sync.Map // by name, a function that parses the file once
+)
+
+func parse(name string) (*ast.File, error) {
+	once, _ := files.LoadOrStore(name, sync.OnceValues(func() (*ast.File, error) {
+		return parser.ParseFile(positions, name, nil, parser.SkipObjectResolution)
+	}))
+	return once.(func() (*ast.File, error))()
+}
+
 // listed is a package as `go list` describes it. Tests are packages of their own: the name of one
 // ends with that of the test program, in brackets.
 type listed struct {
@@ -96,12 +109,12 @@ func check(folder, target, tags string) (int, error) {
 
 // check checks a package whose imports are checked.
 func (p *listed) check(checked map[string]*types.Package, sizes types.Sizes) (*types.Package, error) {
-	files, set := []*ast.File{}, token.NewFileSet()
+	var files []*ast.File
 	for _, name := range append(p.GoFiles, p.CgoFiles...) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(p.Dir, name)
 		}
-		f, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+		f, err := parse(name)
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +140,7 @@ func (p *listed) check(checked map[string]*types.Package, sizes types.Sizes) (*t
 		c.GoVersion = "go" + p.Module.GoVersion
 	}
 	path, _, _ := strings.Cut(p.ImportPath, " ")
-	done, err := c.Check(path, set, files, nil)
+	done, err := c.Check(path, positions, files, nil)
 	if p.DepOnly && done != nil {
 		return done, nil
 	}

@@ -289,8 +289,8 @@ func addAll(x, y *num.Array) {
 func (j *backwardJob) store(sums *num.Array, operand, perToken, first, head int, scale float32) {
 	for r := range sums.Rows {
 		line := view[float32](sums, r, 0, sums.Cols)
-		for i, x := range line {
-			line[i] = num.FMA(x, scale, 0)
+		for i, x := range line { // the product is exact in binary64, and so is its sum with +0: one rounding
+			line[i] = float32(float64(x)*float64(scale) + 0)
 		}
 		row := matrix(&j.operands[operand], perToken, first+r, head, 1)
 		Store(&row, 0, 0, line)

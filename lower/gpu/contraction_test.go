@@ -33,6 +33,7 @@ var macroName = regexp.MustCompile(`(?m)^#define (\w+)`)
 // compile adds a kernel to the program, in a namespace of its own.
 func (p *tables) compile(t testing.TB, d *def.Definition, dtypes []num.DType) *gpu.Kernel {
 	t.Helper()
+	simtest.Compiler(t) // or all that follows would be for nothing
 	p.kernels++
 	name := fmt.Sprintf("%s_%d", strings.ReplaceAll(d.Name, ".", "_"), p.kernels)
 	var k *gpu.Kernel

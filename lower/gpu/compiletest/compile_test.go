@@ -4,10 +4,10 @@
 // seen.
 //
 // Compilers take seconds a source, so TOKITAI_LEVEL says how many there are: with quick
-// one choice of formats with vector access for one architecture of NVIDIA's, and half of these
-// for one of AMD's, which other steps compile too; without it a few of these; with full every
-// source for sm_90a and that choice for all architectures; with exhaustive every source for
-// all. What was compiled before is taken from the cache.
+// a sample of one choice of formats with vector access, for one architecture of NVIDIA's and one
+// of AMD's; without it a few of these; with full every source for sm_90a and that choice for all
+// architectures; with exhaustive every source for all. What was compiled before is taken from the
+// cache.
 package compiletest
 
 import (
@@ -35,7 +35,7 @@ type architecture struct {
 	compiler func(testing.TB) compile.Compiler
 	level    testlevel.Level  // from which on it is compiled for
 	all      testlevel.Level  // from which on all sources are
-	every    int              // at level quick: one source of so many
+	every    int              // at level quick: one source of so many (no multiple of 3: .ci/run takes one test of 3)
 	limit    func(bounds) int // registers of a thread
 }
 
@@ -44,9 +44,9 @@ func clang(t testing.TB) compile.Compiler { return gputest.NeedsClang(t) }
 
 var architectures = []architecture{
 	{"sm_80", nvrtc, testlevel.Full, testlevel.Exhaustive, 1, nvidiaLimit},
-	{"sm_90a", nvrtc, testlevel.Smoke, testlevel.Full, 1, nvidiaLimit},
+	{"sm_90a", nvrtc, testlevel.Smoke, testlevel.Full, 5, nvidiaLimit},
 	{"sm_100", nvrtc, testlevel.Full, testlevel.Exhaustive, 1, nvidiaLimit},
-	{"gfx942", clang, testlevel.Smoke, testlevel.Exhaustive, 2, func(b bounds) int { return amdLimit(b.threads, 64, 512, 512) }},
+	{"gfx942", clang, testlevel.Smoke, testlevel.Exhaustive, 7, func(b bounds) int { return amdLimit(b.threads, 64, 512, 512) }},
 	{"gfx1101", clang, testlevel.Full, testlevel.Exhaustive, 1, func(b bounds) int { return amdLimit(b.threads, 32, 1536, 256) }},
 }
 
@@ -199,7 +199,7 @@ func TestKernels(t *testing.T) {
 				if p.isFirst {
 					first++
 				}
-				if p.isFirst && first%testlevel.Pick(8, a.every, 1) == 0 || testlevel.Current() >= a.all {
+				if p.isFirst && testlevel.InSample(first, testlevel.Pick(16, a.every, 1)) || testlevel.Current() >= a.all {
 					t.Run(p.String(), func(t *testing.T) {
 						t.Parallel()
 						check(t, p, &a, usage(t, c, &a, p))

@@ -1,0 +1,39 @@
+// Package answertest makes models for tests: small ones with random weights.
+package answertest
+
+import (
+	"fmt"
+
+	"tokitai/answer"
+	"tokitai/backend/cpu"
+	"tokitai/model"
+	"tokitai/num"
+	"tokitai/tensor"
+)
+
+// Config is a decoder of bytes with groups of heads.
+var Config = model.Config{
+	Vocabulary: 257, Block: 96, Layers: 2, Width: 32, Heads: 4, KVHeads: 2, Hidden: 48,
+	Norm: "rms", Positions: "rope", FeedForward: "swiglu", RopeBase: 10000, Eps: 1e-5,
+}
+
+// Model returns a model with random weights on the CPU, larger than initial ones, so that answers vary.
+func Model(c model.Config, seed uint64) (*answer.Model, error) {
+	d, err := model.NewDecoder(c, 1, false)
+	if err != nil {
+		return nil, err
+	}
+	weights := map[string]*tensor.Tensor{}
+	for _, w := range d.Program.Of(model.Weight) {
+		values := c.Initial(w, seed)
+		if len(w.Shape) > 1 {
+			for i := range values {
+				values[i] *= 12
+			}
+		}
+		if weights[w.Name], err = tensor.FromFloat32(cpu.Queue().Device(), num.F32, values, w.Shape...); err != nil {
+			return nil, err
+		}
+	}
+	return answer.NewModel("tiny", c, weights, fmt.Sprint(seed))
+}

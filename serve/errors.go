@@ -1,0 +1,85 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"tokitai/answer"
+	"tokitai/tensor"
+)
+
+// apiError is an error as clients get it.
+type apiError struct {
+	status  int
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    *string `json:"code"`
+}
+
+func (e *apiError) Error() string { return e.Message }
+
+func newError(status int, kind, code, format string, args ...any) *apiError {
+	e := &apiError{status: status, Message: fmt.Sprintf(format, args...), Type: kind}
+	if code != "" {
+		e.Code = &code
+	}
+	return e
+}
+
+const badRequest = "invalid_request_error"
+
+// badParam is an error of a member of a request.
+func badParam(param, format string, args ...any) *apiError {
+	e := newError(http.StatusBadRequest, badRequest, "", format, args...)
+	e.Message, e.Param = param+": "+e.Message, &param
+	return e
+}
+
+// errorOf returns an error as clients get it.
+func errorOf(err error) *apiError {
+	if e, ok := errors.AsType[*apiError](err); ok {
+		return e
+	}
+	_, isTooLarge := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case isTooLarge:
+		return newError(http.StatusRequestEntityTooLarge, badRequest, "too_large", "the request is larger than this server takes")
+	case errors.Is(err, answer.ErrBusy):
+		return newError(http.StatusTooManyRequests, "server_busy", "busy", "too many requests are waiting; try again later")
+	case errors.Is(err, answer.ErrClosed):
+		return newError(http.StatusServiceUnavailable, "server_error", "stopping", "the server is stopping")
+	case errors.Is(err, answer.ErrTooLong):
+		return newError(http.StatusBadRequest, badRequest, "context_length_exceeded", "%v", err)
+	case errors.Is(err, tensor.ErrBadArgument):
+		return newError(http.StatusBadRequest, badRequest, "", "%v", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return newError(http.StatusGatewayTimeout, "server_error", "timeout", "the answer took longer than this server allows")
+	}
+	return newError(http.StatusInternalServerError, "server_error", "", "%v", err)
+}
+
+// writeError writes an error as the whole response.
+func writeError(w http.ResponseWriter, err error) int {
+	e := errorOf(err)
+	if e.status == http.StatusTooManyRequests || e.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	writeJSON(w, e.status, map[string]any{"error": e})
+	return e.status
+}
+
+// retryAfter is in how many seconds a busy server may be asked again.
+const retryAfter = 2
+
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}

@@ -1,0 +1,299 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"tokitai/answer"
+)
+
+// Options configures a server.
+type Options struct {
+	Keys      []string      // one of which a request has to bring along; none for any request
+	MaxTokens int           // of an answer
+	MaxBody   int64         // bytes of a request
+	MaxTime   time.Duration // for an answer; also for reading a request, and for writing to a client that does not read
+	Guesses   int           // tokens to guess at a time
+	Log       *slog.Logger
+}
+
+// DefaultOptions are those of a server for people who trust each other.
+var DefaultOptions = Options{MaxTokens: 1 << 20, MaxBody: 4 << 20, MaxTime: 10 * time.Minute, Guesses: 4}
+
+// stall is how long a client may take to send its request, or to take what is written to it.
+const stall = 30 * time.Second
+
+// Server answers requests with an engine.
+type Server struct {
+	engine  *answer.Engine
+	options Options
+	keys    [][sha256.Size]byte
+	started time.Time
+	metrics metrics
+
+	isStopping atomic.Bool
+	handler    http.Handler
+}
+
+// New returns a server of an engine, which it does not close.
+func New(e *answer.Engine, o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{engine: e, options: o, started: time.Now(), metrics: newMetrics()}
+	for _, key := range o.Keys {
+		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
+	}
+	mux := http.NewServeMux()
+	for path, h := range map[string]func(*exchange) error{
+		"POST /v1/completions":      s.serveCompletions,
+		"POST /v1/chat/completions": s.serveChat,
+		"GET /v1/models":            s.serveModels,
+		"GET /v1/models/{model...}": s.serveModel,
+		"POST /tokenize":            s.serveTokenize,
+		"POST /detokenize":          s.serveDetokenize,
+		"POST /replay":              s.serveReplay,
+		"GET /stats":                s.serveStats,
+		"GET /metrics":              s.serveMetrics,
+	} {
+		mux.Handle(path, s.handle(h, true))
+	}
+	for path, h := range map[string]func(*exchange) error{
+		"GET /{$}":     s.servePage,
+		"GET /health":  s.serveHealth,
+		"GET /healthz": s.serveHealth,
+		"/":            s.serveUnknown,
+	} {
+		mux.Handle(path, s.handle(h, false))
+	}
+	s.handler = mux
+	return s
+}
+
+func (s *Server) model() *answer.Model { return s.engine.Model() }
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// HTTP returns an http.Server of the server, with limits for clients that stall.
+func (s *Server) HTTP() *http.Server {
+	return &http.Server{
+		Handler: s, ReadHeaderTimeout: stall, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Stop takes no more requests, and says so to whoever asks for the server's health.
+func (s *Server) Stop() { s.isStopping.Store(true) }
+
+// exchange is a request with its response.
+type exchange struct {
+	http.ResponseWriter
+	request *http.Request
+	body    []byte
+	id      string
+	salt    string // of the API key
+	control *http.ResponseController
+
+	status         int
+	prompt, output int // tokens
+}
+
+// WriteHeader keeps the status for the log.
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 {
+		x.status = status
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap returns the writer below.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// write writes to a client, which may take its time, but not for ever.
+func (x *exchange) write(data []byte) error {
+	x.control.SetWriteDeadline(time.Now().Add(stall))
+	if _, err := x.Write(data); err != nil {
+		return err
+	}
+	return x.control.Flush()
+}
+
+// handle returns a handler with what all of them need: the key, the limits, the log.
+func (s *Server) handle(h func(*exchange) error, needsKey bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		x := &exchange{ResponseWriter: w, request: r, id: newID(), control: http.NewResponseController(w)}
+		x.Header().Set("X-Request-Id", x.id)
+		x.Header().Set("X-Content-Type-Options", "nosniff")
+		err := s.accept(x, needsKey)
+		if err == nil {
+			err = h(x)
+		}
+		isGone := r.Context().Err() != nil
+		if err != nil && x.status == 0 && !isGone {
+			x.control.SetWriteDeadline(time.Now().Add(stall))
+			writeError(x, err)
+		}
+		took := time.Since(began)
+		route, _, _ := strings.Cut(r.Pattern, " ")
+		if _, path, ok := strings.Cut(r.Pattern, " "); ok {
+			route = path
+		}
+		if isGone {
+			x.status = 499 // as nginx writes it: the client has gone
+		}
+		s.metrics.count(route, x.status, took)
+		attrs := []any{"id", x.id, "method", r.Method, "path", r.URL.Path, "status", x.status, "ms", took.Milliseconds(), "remote", r.RemoteAddr}
+		if x.prompt > 0 {
+			attrs = append(attrs, "prompt_tokens", x.prompt, "output_tokens", x.output)
+		}
+		if err != nil {
+			attrs = append(attrs, "error", err.Error())
+		}
+		level := slog.LevelInfo
+		if route == "/health" || route == "/healthz" || route == "/metrics" || route == "/stats" {
+			level = slog.LevelDebug
+		}
+		s.options.Log.Log(context.WithoutCancel(r.Context()), level, "request", attrs...)
+	})
+}
+
+func newID() string {
+	var b [12]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// accept checks the key, and reads the body.
+func (s *Server) accept(x *exchange, needsKey bool) error {
+	if needsKey && len(s.keys) > 0 {
+		given, _ := strings.CutPrefix(x.request.Header.Get("Authorization"), "Bearer ")
+		sum, found := sha256.Sum256([]byte(given)), 0
+		for i := range s.keys { // all of them: the time says nothing
+			found |= subtle.ConstantTimeCompare(sum[:], s.keys[i][:])
+		}
+		if found == 0 {
+			x.Header().Set("WWW-Authenticate", "Bearer")
+			return newError(http.StatusUnauthorized, "authentication_error", "invalid_api_key", "the API key is missing or not one of this server's")
+		}
+		x.salt = hex.EncodeToString(sum[:])
+	}
+	if x.request.Method != http.MethodPost {
+		return nil
+	}
+	// Pages of other sites can make a browser send forms, but not JSON.
+	if kind, _, err := mime.ParseMediaType(x.request.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return newError(http.StatusUnsupportedMediaType, badRequest, "", "the content type is %q, want application/json", x.request.Header.Get("Content-Type"))
+	}
+	x.control.SetReadDeadline(time.Now().Add(stall))
+	var err error
+	x.body, err = io.ReadAll(http.MaxBytesReader(x, x.request.Body, s.options.MaxBody))
+	x.control.SetReadDeadline(time.Time{})
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		return newError(http.StatusRequestTimeout, badRequest, "timeout", "the request did not come within %v", stall)
+	}
+	return err
+}
+
+func (s *Server) serveUnknown(x *exchange) error {
+	path := x.request.URL.Path
+	if strings.HasPrefix(path, "/v1/") {
+		return newError(http.StatusNotFound, badRequest, "unknown_url", "%s %s is not supported by this server: it has /v1/completions, /v1/chat/completions and /v1/models", x.request.Method, path)
+	}
+	return newError(http.StatusNotFound, badRequest, "unknown_url", "there is no %s %s", x.request.Method, path)
+}
+
+func (s *Server) serveHealth(x *exchange) error {
+	if s.isStopping.Load() {
+		return newError(http.StatusServiceUnavailable, "server_error", "stopping", "the server is stopping")
+	}
+	return writeJSON(x, http.StatusOK, map[string]any{"status": "ok", "model": s.model().Name})
+}
+
+// modelObject is a model as /v1/models has it.
+func (s *Server) modelObject() map[string]any {
+	m := s.model()
+	return map[string]any{
+		"id": m.Name, "object": "model", "created": s.started.Unix(), "owned_by": "tokitai",
+		"max_model_len": m.Config.Block, "system_fingerprint": m.Identity.Fingerprint(), "identity": m.Identity, "chat": m.Template != nil,
+	}
+}
+
+func (s *Server) serveModels(x *exchange) error {
+	return writeJSON(x, http.StatusOK, map[string]any{"object": "list", "data": []any{s.modelObject()}})
+}
+
+func (s *Server) serveModel(x *exchange) error {
+	if name := x.request.PathValue("model"); name != s.model().Name {
+		return newError(http.StatusNotFound, badRequest, "model_not_found", "the model %q does not exist; this server has %q", name, s.model().Name)
+	}
+	return writeJSON(x, http.StatusOK, s.modelObject())
+}
+
+func (s *Server) serveTokenize(x *exchange) error {
+	m, err := parseMembers(x.body)
+	if err != nil {
+		return err
+	}
+	var text, model string
+	special := true
+	m.take("model", &model)
+	m.take("add_special_tokens", &special)
+	if !m.take("prompt", &text) && m.err == nil {
+		m.fail("prompt", "is missing, want a text")
+	}
+	if err := m.end(); err != nil {
+		return err
+	}
+	tokens, err := s.model().Vocabulary.Encode(text, special)
+	if err != nil {
+		return badParam("prompt", "%v", err)
+	}
+	return writeJSON(x, http.StatusOK, map[string]any{"tokens": append([]int32{}, tokens...), "count": len(tokens), "max_model_len": s.model().Config.Block})
+}
+
+func (s *Server) serveDetokenize(x *exchange) error {
+	m, err := parseMembers(x.body)
+	if err != nil {
+		return err
+	}
+	var tokens []int32
+	var model string
+	m.take("model", &model)
+	if !m.take("tokens", &tokens) && m.err == nil {
+		m.fail("tokens", "is missing, want an array of tokens")
+	}
+	if err := m.end(); err != nil {
+		return err
+	}
+	text, all := s.model().Vocabulary.Text(), ""
+	for _, t := range tokens {
+		part, err := text.Next(t)
+		if err != nil {
+			return badParam("tokens", "%v", err)
+		}
+		all += part
+	}
+	return writeJSON(x, http.StatusOK, map[string]string{"prompt": all + text.End()})
+}
+
+func (s *Server) serveStats(x *exchange) error {
+	x.Header().Set("Cache-Control", "no-store")
+	return writeJSON(x, http.StatusOK, struct {
+		answer.Stats
+		Limits answer.Limits `json:"limits"`
+		Uptime float64       `json:"uptime_seconds"`
+	}{s.engine.Stats(), s.engine.Limits(), time.Since(s.started).Seconds()})
+}
