@@ -112,6 +112,9 @@ func TestStorage(t *testing.T) {
 		}
 		var list []string
 		for _, call := range d.Program.Calls {
+			if strings.Contains(call.Name, "entropy.") { // training measures its routers
+				continue
+			}
 			if list = append(list, call.String()); call.Name == Loss {
 				break // what follows are gradients
 			}
