@@ -84,7 +84,7 @@ var notRun = []struct {
 	{regexp.MustCompile(`LEVEL=(full|exhaustive)|--level full`), "it takes long"},
 	{regexp.MustCompile(`bench --peers|-update\b|--update|kernelprocess/benchmark|-bench |^TOKITAI_CPU=plain go test`), "it takes minutes, and writes what a test compares"},
 	{regexp.MustCompile(`op/square|verify square|--device plain`), "TestRecipes follows the recipe"},
-	{regexp.MustCompile(`^scripts/(prove|bundle|rocm)|prove `), "another step of .ci/run runs it"},
+	{regexp.MustCompile(`^scripts/(prove|bundle|rocm)|prove |^tokitai verify mma --device sim$`), "another step of .ci/run runs it"},
 	{regexp.MustCompile(`survey.py|LEVEL=quick|tokitai process( |$)|--server|-m tokitai.kernel|^pip install|^python |qemu-`), "other tests run it"},
 }
 
