@@ -7,7 +7,9 @@
 // the SHA-256 of the text is its identity.
 //
 // An Instance is a program with memory on a device; its calls are recorded once and run again.
-// Config describes dense decoders, which NewDecoder turns into programs.
+// Config describes decoders, dense or with mixtures of experts, block by block. NewDecoder turns it into a program
+// for whole sequences, with gradients or without, and NewInference into one whose keys lie in pages: both by the
+// same calls. Package model/huggingface reads and writes the folders that people exchange.
 //
 // The package knows neither data nor optimizers: package train does. Start with Builder.
 package model

@@ -67,6 +67,9 @@ func readConfig(object *jsontree.Value) (*Family, model.Config, error) {
 	}
 	common(f, family)
 	c := family.read(f)
+	if f.err == nil && c.Layers > maxLayers {
+		f.fail("%d layers, want at most %d", c.Layers, maxLayers)
+	}
 	if c.Storage = f.storage(); c.Storage == "f32" {
 		c.Storage = ""
 	}
@@ -123,7 +126,7 @@ func (f *fields) storage() string {
 	return storage
 }
 
-// FormatName returns the name that configurations have for a storage format.
+// formatName returns the name that configurations have for a storage format.
 func formatName(d num.DType) string {
 	return map[num.DType]string{num.F32: "float32", num.BF16: "bfloat16", num.F16: "float16"}[d]
 }
@@ -205,8 +208,8 @@ func mistral(f *fields) model.Config {
 	return c
 }
 
-// maxLayers limits what a configuration makes us allocate before its weights are seen.
-const maxLayers = 1 << 16
+// maxLayers limits the time and memory that a wrong configuration takes before a tensor is found missing.
+const maxLayers = 4096
 
 func everywhere(layers, window int) model.Numbers {
 	return model.NumbersOf(slices.Repeat([]int{window}, min(layers, maxLayers))...)

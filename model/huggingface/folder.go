@@ -34,9 +34,6 @@ type Folder struct {
 	infos      map[string]safetensors.Info
 }
 
-// maxConfigLayers limits the time that a wrong configuration takes before a tensor is found missing.
-const maxConfigLayers = 4096
-
 // Open reads a folder, but no weights.
 func Open(path string) (*Folder, error) {
 	f := &Folder{Path: path, Stored: map[string]int{}, infos: map[string]safetensors.Info{}}
@@ -64,9 +61,6 @@ func (f *Folder) open() error {
 	f.configText = text
 	if f.Family, f.Config, err = readConfig(object); err != nil {
 		return errorIn(configPath, err)
-	}
-	if f.Config.Layers > maxConfigLayers {
-		return errorIn(configPath, fmt.Errorf("%d layers, want at most %d", f.Config.Layers, maxConfigLayers))
 	}
 	if kind := f.Config.Rope.Kind; kind == "dynamic" || kind == "longrope" {
 		f.Notes = append(f.Notes, fmt.Sprintf("rope_type %s: sequences have at most %d tokens, since angles of longer ones depend on the longest of a batch", kind, f.Config.Block))

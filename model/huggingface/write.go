@@ -116,6 +116,9 @@ func Describe(c model.Config) (text []byte, family *Family, err error) {
 	if err := c.Check(); err != nil {
 		return nil, nil, err
 	}
+	if c.Layers > maxLayers {
+		return nil, nil, fmt.Errorf("%d layers, want at most %d", c.Layers, maxLayers)
+	}
 	c.Dropout = 0
 	if c.Storage == "f32" {
 		c.Storage = ""
@@ -175,11 +178,10 @@ func describe(f *Family, c model.Config) []byte {
 	if f.Type != "mistral" && f.Type != "qwen2" {
 		add("attention_bias", c.QKVBias)
 	}
-	window, types := 0, []string{}
-	for i := range c.Layers {
-		types = append(types, "full_attention")
-		if windows := c.Windows.Values(); len(windows) > 0 && windows[i] > 0 {
-			window, types[i] = int(windows[i]), "sliding_attention"
+	window, types := 0, slices.Repeat([]string{"full_attention"}, c.Layers)
+	for i, n := range c.Windows.Values() {
+		if n > 0 {
+			window, types[i] = int(n), "sliding_attention"
 		}
 	}
 	var sliding any
