@@ -8,7 +8,6 @@ import (
 	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/num"
-	"tokitai/op/rope"
 	"tokitai/op/sample"
 	"tokitai/tensor"
 )
@@ -119,13 +118,20 @@ func (r *runner) allocate(m *Model) error {
 	}
 	r.given[model.QueryStarts], r.given[model.KeyLengths], r.given[model.PageTable] = r.starts, r.lengths, r.pages
 	if p.Program.Value("cos") != nil {
-		pairs := p.Program.Value("cos").Shape[1]
-		cos, sin, err := rope.Tables(r.queue.Device(), r.config.Block, pairs, rope.Frequencies{Base: r.config.RopeBase})
+		cos, sin, err := r.config.RopeTables(r.queue.Device())
 		if err != nil {
 			return err
 		}
 		r.owned = append(r.owned, cos, sin)
 		r.given["cos"], r.given["sin"] = cos, sin
+	}
+	if v := p.Program.Value("router.bias"); v != nil {
+		bias, err := tensor.New(r.queue.Device(), v.DType, v.Shape...) // zeros
+		if err != nil {
+			return err
+		}
+		r.owned = append(r.owned, bias)
+		r.given[v.Name] = bias
 	}
 	return nil
 }

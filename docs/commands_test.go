@@ -321,6 +321,9 @@ func commandFiles(t *testing.T, folder string) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.CopyFS(filepath.Join(folder, "qwen3"), os.DirFS("../model/huggingface/testdata/qwen3_moe")); err != nil {
+		t.Fatal(err)
+	}
 	tree, err := filepath.Abs("..")
 	if err == nil {
 		err = os.Symlink(tree, filepath.Join(folder, "tokitai")) // the checkout that lies beside
