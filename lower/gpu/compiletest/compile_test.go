@@ -44,9 +44,9 @@ func clang(t testing.TB) compile.Compiler { return gputest.NeedsClang(t) }
 
 var architectures = []architecture{
 	{"sm_80", nvrtc, testlevel.Full, testlevel.Exhaustive, 1, nvidiaLimit},
-	{"sm_90a", nvrtc, testlevel.Smoke, testlevel.Full, 10, nvidiaLimit},
+	{"sm_90a", nvrtc, testlevel.Smoke, testlevel.Full, 20, nvidiaLimit},
 	{"sm_100", nvrtc, testlevel.Full, testlevel.Exhaustive, 1, nvidiaLimit},
-	{"gfx942", clang, testlevel.Smoke, testlevel.Exhaustive, 14, func(b bounds) int { return amdLimit(b.threads, 64, 512, 512) }},
+	{"gfx942", clang, testlevel.Smoke, testlevel.Exhaustive, 28, func(b bounds) int { return amdLimit(b.threads, 64, 512, 512) }},
 	{"gfx1101", clang, testlevel.Full, testlevel.Exhaustive, 1, func(b bounds) int { return amdLimit(b.threads, 32, 1536, 256) }},
 }
 
@@ -199,7 +199,7 @@ func TestKernels(t *testing.T) {
 				if p.isFirst {
 					first++
 				}
-				if p.isFirst && testlevel.InSample(first, testlevel.Pick(16, a.every, 1)) || testlevel.Current() >= a.all {
+				if p.isFirst && testlevel.InSample(first, testlevel.Pick(40, a.every, 1)) || testlevel.Current() >= a.all {
 					t.Run(p.String(), func(t *testing.T) {
 						t.Parallel()
 						check(t, p, &a, usage(t, c, &a, p))

@@ -23,7 +23,7 @@ import (
 func TestDecoded(t *testing.T) {
 	c := gputest.NeedsClang(t)
 	objdump := tool.Need(t, "llvm-objdump-22")
-	oneIn := map[string]int{"gfx942": testlevel.Pick(24, 14, 1), "gfx1100": testlevel.Pick(30, 16, 1)}
+	oneIn := map[string]int{"gfx942": testlevel.Pick(32, 28, 1), "gfx1100": testlevel.Pick(40, 32, 1)}
 	if testlevel.Current() >= testlevel.Full {
 		oneIn["gfx90a"], oneIn["gfx1151"] = 8, 8
 	}
