@@ -60,7 +60,7 @@ func isFile(path string) bool {
 }
 
 func (s *Start) readCheckpoint(path string) error {
-	c, entries, _, err := ReadWeights(path)
+	c, entries, err := ReadWeights(path)
 	if err != nil {
 		return err
 	}
