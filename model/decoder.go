@@ -30,7 +30,7 @@ type Decoder struct {
 	Sequences int
 	Program   *Program
 	Gradients map[string]string // names of the gradients by those of the weights; nil without them
-	Routers   []Measured        // in training, of each layer that is a mixture
+	Routers   []Measured        // of each layer that is a mixture
 }
 
 // Measured names results that say how a router works.
@@ -61,14 +61,12 @@ func NewDecoder(c Config, sequences int, training bool) (*Decoder, error) {
 	}
 	d := &decoder{body: body{Builder: NewBuilder(), Config: c, tokens: sequences * c.Block, format: c.Format()}, sequences: sequences, training: training}
 	full := &Decoder{Config: c, Sequences: sequences}
-	if training {
-		d.measure = func(name string, logits, counts Ref) {
-			total := d.Value(name+"entropy", num.F32, 1)
-			d.CallInto(name+"entropy.sum", norm.TotalDefinition, nil, []Ref{d.Call(name+"entropy.row", Entropy, nil, logits)[0].As(1, d.tokens)}, []Ref{total})
-			d.Keep(counts)
-			d.Keep(total)
-			full.Routers = append(full.Routers, Measured{name, counts.Value().Name, total.Value().Name})
-		}
+	d.measure = func(name string, logits, counts Ref) {
+		total := d.Value(name+"entropy", num.F32, 1)
+		d.CallInto(name+"entropy.sum", norm.TotalDefinition, nil, []Ref{d.Call(name+"entropy.row", Entropy, nil, logits)[0].As(1, d.tokens)}, []Ref{total})
+		d.Keep(counts)
+		d.Keep(total)
+		full.Routers = append(full.Routers, Measured{name, counts.Value().Name, total.Value().Name})
 	}
 	logits, dlogits := d.forward()
 	if training {
