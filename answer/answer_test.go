@@ -11,6 +11,7 @@ import (
 	"tokitai/answer/answertest"
 	"tokitai/backend/cpu"
 	"tokitai/engine"
+	"tokitai/internal/testlevel"
 	"tokitai/model"
 	"tokitai/num"
 	"tokitai/op/checksum"
@@ -180,7 +181,12 @@ func TestTraining(t *testing.T) {
 	mixture.Mixture, mixture.HeadNorm, mixture.Storage = model.Mixture{Experts: 5, PerToken: 2, Hidden: 24, IsNormalised: true}, "each", "f16"
 	mixture.Windows, mixture.AttentionCap, mixture.LogitCap = model.NumbersOf(20, 0), 30, 20
 	for name, c := range map[string]model.Config{"tiny": tiny, "learned": learned, "mixture": mixture} {
-		t.Run(name, func(t *testing.T) { trained(t, c) })
+		t.Run(name, func(t *testing.T) {
+			if name == "mixture" {
+				testlevel.Need(t, testlevel.Quick, "its kernels take seconds to be compiled and admitted")
+			}
+			trained(t, c)
+		})
 	}
 }
 

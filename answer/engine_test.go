@@ -134,6 +134,28 @@ func TestCancel(t *testing.T) {
 	await.For(t, "the pages are free", func() bool { s := e.Stats(); return s.PagesUsed == 0 && s.Active == 0 && s.Waiting == 0 })
 }
 
+// TestSalt: prefixes are found by requests of the same salt alone, and by every part of a page.
+func TestSalt(t *testing.T) {
+	e := start(t, tinyOrFail(t), answer.Limits{Sequences: 1, Tokens: 64, Rows: 4, PageSize: 16, Waiting: 1})
+	r := answer.Request{Prompt: slices.Repeat([]int32{'a', 'b', 'c'}, 12), Sampling: answer.DefaultSampling, Most: 1}
+	for i, x := range []struct {
+		salt   string
+		change int // token of the prompt that is another one; 0 for none
+		cached int64
+	}{{"one", 0, 0}, {"one", 0, 32}, {"two", 0, 0}, {"two", 0, 32}, {"one", 35, 32}, {"one", 17, 16}, {"one", 15, 0}} {
+		before := e.Stats().CachedTokens
+		q := r
+		q.Salt, q.Prompt = x.salt, slices.Clone(r.Prompt)
+		if x.change > 0 {
+			q.Prompt[x.change] = 'z'
+		}
+		answerTo(t, e, q)
+		if got := e.Stats().CachedTokens - before; got != x.cached {
+			t.Errorf("request %d: %d tokens are reused, want %d", i, got, x.cached)
+		}
+	}
+}
+
 // TestRefused: requests that cannot be answered, too many of them, and an engine that is closed.
 func TestRefused(t *testing.T) {
 	m := tinyOrFail(t)

@@ -36,8 +36,9 @@ func newGenerate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate MODEL [PROMPT]",
 		Short: "answer a prompt with a model, with the same bits on every device and in every batch",
-		Long: `Answer a prompt with a model. MODEL is the folder of a run of 'tokitai train', whose newest
-checkpoint is taken, or a checkpoint. Without PROMPT, the prompt is what --file or
+		Long: `Answer a prompt with a model. MODEL is a folder as the library transformers keeps models
+(config.json, safetensors, tokenizer.json), the folder of a run of 'tokitai train', whose
+newest checkpoint is taken, or a checkpoint. Without PROMPT, the prompt is what --file or
 standard input has.
 
 Tokens are printed as they come. The answer follows from the model, the prompt, the seed and
@@ -58,7 +59,7 @@ their order.`,
   tokitai generate run --batch prompts.jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return wrongUse("no model given, want the folder of a run or a checkpoint")
+				return wrongUse("no model given, want a folder or a checkpoint")
 			}
 			return noMore(args[min(2, len(args)):])
 		},

@@ -52,7 +52,7 @@ the log.`,
   tokitai serve run --listen 0.0.0.0:8443 --key-file keys.txt --tls-cert cert.pem --tls-key key.pem`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return wrongUse("no model given, want the folder of a run or a checkpoint")
+				return wrongUse("no model given, want a folder or a checkpoint")
 			}
 			return noMore(args[1:])
 		},
