@@ -28,7 +28,7 @@ type shown struct {
 func (c shown) String() string { return fmt.Sprintf("%s:%d: %s", c.file, c.line, c.text) }
 
 // commandWord begins a command line, after settings of variables.
-var commandWord = regexp.MustCompile(`^([A-Z_]+=\S+ )*(tokitai|go|pip|python3?|cd|mkdir|tar|gcc|g\+\+|printf|scripts/\S+|\./\S+|\.ci/\S+|tokitai-gpu/\S+|jq|pytest)( |$)`)
+var commandWord = regexp.MustCompile(`^([A-Z_]+=\S+ )*(tokitai|go|pip|python3?|cd|mkdir|tar|gcc|g\+\+|printf|scripts/\S+|\./\S+|\.ci/\S+|tokitai-gpu/\S+|jq|pytest|sed|chmod)( |$)`)
 
 // shownIn returns the blocks of commands in a document, and the commands in its sentences, each
 // as a block of its own. A block that has lines with "$ " shows what those print.
@@ -76,22 +76,26 @@ var notRun = []struct {
 	command *regexp.Regexp
 	why     string
 }{
-	{regexp.MustCompile(`…|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|COMMAND|STEP\.\.\.|N)( |$|\))`), "it is a pattern"},
+	{regexp.MustCompile(`…|K/N|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|COMMAND|STEP\.\.\.|N)( |$|\))`), "it is a pattern"},
 	{regexp.MustCompile(`(cuda|hip):\d|--device (cuda|hip)|REQUIRE=cuda|--hip .*--device amdemu|bench launches|--tensors|tokitai-gpu|my-gpu|--(cuda|hip) \S+ --entry \S+ --launch '[^']*'$`), "it needs a GPU, or AMD's libraries"},
 	{regexp.MustCompile(`tokitai kernel`), "TestKernelDocument of cmd/tokitai runs it, and compares its output"},
-	{regexp.MustCompile(`^(tokitai [a-z-]+( --[a-z]+( \S+)?)?|go (test|run|vet))$|^tokitai verify mma$`), "it names a command"},
+	{regexp.MustCompile(`^(tokitai [a-z-]+( --[a-z]+( \S+)?)?|go (test|run|vet))$|^tokitai (verify mma|(evidence|ledger) [a-z]+)$`), "it names a command"},
 	{regexp.MustCompile(`^go (run ./cmd/tokitai verify|test ./\.\.\.)$|^tokitai verify --level quick$`), "the first step of .ci/run runs it, or most of it"},
 	{regexp.MustCompile(`LEVEL=(full|exhaustive)|--level full`), "it takes long"},
 	{regexp.MustCompile(`bench --peers|-update\b|--update|kernelprocess/benchmark|-bench |^TOKITAI_CPU=plain go test`), "it takes minutes, and writes what a test compares"},
 	{regexp.MustCompile(`op/square|verify square|--device plain`), "TestRecipes follows the recipe"},
-	{regexp.MustCompile(`^scripts/(prove|bundle|rocm)|prove `), "another step of .ci/run runs it"},
-	{regexp.MustCompile(`survey.py|LEVEL=quick|tokitai process( |$)|--server|-m tokitai.kernel|^pip install|^python |qemu-`), "other tests run it"},
+	{regexp.MustCompile(`^scripts/(prove|bundle|rocm|release|rename)|prove |dist/0|^tokitai verify mma --device sim$`), "another step of .ci/run runs it"},
+	{regexp.MustCompile(`survey.py|LEVEL=quick|tokitai process( |$)|^tokitai serve |--server|-m tokitai.kernel|^pip install|^python |qemu-`), "other tests run it"},
 }
 
 // commandExits lists commands that end with another code than 0, as the text around them says.
-var commandExits = map[string]int{"tokitai diff run other": exitDifferent}
+var commandExits = map[string]int{
+	"tokitai diff run other": exitDifferent,
+	"tokitai check softmax.forward --exec ./wrong.py --dtype f32 --level smoke": exitDifferent,
+	"tokitai ledger verify ledger --trust who.json":                             exitDifferent,
+}
 
-// exitDifferent is the exit code of a comparison that has found a difference.
+// exitDifferent is the exit code of a comparison that has found a difference, and of a rejection.
 const exitDifferent = 3
 
 // commandAtRoot matches commands that are run in the root of the tree, and write nothing there that git
@@ -238,7 +242,7 @@ func unknownWords(text string, help func(command string) (string, int)) string {
 func commandDocuments(t *testing.T) []string {
 	t.Helper()
 	var files []string
-	for _, pattern := range []string{"../README.md", "../CONTRIBUTING.md", "../ARCHITECTURE.md", "../clients/python/README.md", "../proofs/README.md", "*.md", "bench/README.md", "decisions/*.md"} {
+	for _, pattern := range []string{"../README.md", "../CONTRIBUTING.md", "../ARCHITECTURE.md", "../clients/python/README.md", "../proofs/README.md", "*.md", "bench/README.md", "decisions/*.md", "tutorial/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d documents, %v", pattern, len(found), err)
@@ -320,6 +324,9 @@ func commandFiles(t *testing.T, folder string) {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(readText(t, "../tokenizer/testdata/"+from)), 0o666); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.CopyFS(filepath.Join(folder, "qwen3"), os.DirFS("../model/huggingface/testdata/qwen3_moe")); err != nil {
+		t.Fatal(err)
 	}
 	tree, err := filepath.Abs("..")
 	if err == nil {

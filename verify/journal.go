@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"tokitai/evidence"
+	"tokitai/internal/filelock"
 	"tokitai/promise"
 )
 
@@ -48,7 +49,7 @@ func OpenJournal(path string, resume bool) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{file: f, known: map[string]map[string]caseResult{}}
-	if err := lockFile(f); err != nil {
+	if err := filelock.Try(f); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: another verification is writing there: %w", path, err)
 	}

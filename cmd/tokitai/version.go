@@ -8,8 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is the version that --version prints and that output files contain.
-const version = "0.1.0-dev"
+// version is the version that --version prints and that output files contain. scripts/release sets
+// it when it links the program.
+var version = "0.1.0-dev"
 
 const toolName = "tokitai"
 
