@@ -205,10 +205,8 @@ func (m *orderMemory) descend(limit uint64, e []float32) int32 {
 func intoSlots(slots []float32, keep []int32, x []float32, isInt bool) {
 	n := 0
 	for c := 0; c < len(keep) && n < len(slots); c++ {
-		if keep[c] != 0 {
-			slots[n] = x[c]
-			n++
-		}
+		slots[n] = x[c]
+		n += int(keep[c]) // 0 or 1, without a branch: which are kept is hard to predict
 	}
 	clear(slots[n:])
 	if isInt {
