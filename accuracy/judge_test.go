@@ -1,6 +1,7 @@
 package accuracy
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -156,7 +157,7 @@ func TestRunFormats(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	for _, test := range [][2]string{
-		{figure(0.50049), "0.500"}, {figure(99.9994), "99.999"}, {figure(123.45), "123.5"}, {figure(1234567.8), "1,234,568"},
+		{figure(0.50049), "0.500"}, {figure(99.9994), "99.999"}, {figure(123.45), "123.5"}, {figure(1234567.8), "1,234,568"}, {figure(2.38e25), "2.38e+25"}, {figure(math.Inf(1)), "+Inf"},
 		{share(0, 10), "0"}, {share(1, 3), "33.333 %"}, {thousands(12), "12"}, {thousands(123456), "123,456"}, {thousands(1000), "1,000"},
 	} {
 		if test[0] != test[1] {

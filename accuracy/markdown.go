@@ -197,15 +197,18 @@ func describe(o *op.Operation, data op.Data) string {
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// figure formats x with three decimals if they are significant.
+// figure formats x with three decimals if they are significant, and with a power of ten if it is
+// long, as an error is beside a truth of almost nothing.
 func figure(x float64) string {
 	switch {
 	case x < 100:
 		return fmt.Sprintf("%.3f", x)
 	case x < 1000:
 		return fmt.Sprintf("%.1f", x)
+	case x < 1e12:
+		return thousands(int(math.Round(x)))
 	}
-	return thousands(int(math.Round(x)))
+	return fmt.Sprintf("%.3g", x)
 }
 
 func share(part, whole int) string {

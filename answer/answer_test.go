@@ -175,7 +175,21 @@ func TestAlone(t *testing.T) {
 // TestTraining: the logits of an answer's positions have the checksums of the decoder that training uses, and logprobs and
 // tokens are those of package sample.
 func TestTraining(t *testing.T) {
-	m := tinyOrFail(t)
+	learned, mixture := tiny, tiny
+	learned.Norm, learned.Positions, learned.FeedForward, learned.Bias, learned.Tied, learned.Storage = "layer", "learned", "gelu", true, true, "bf16"
+	mixture.Mixture, mixture.HeadNorm, mixture.Storage = model.Mixture{Experts: 5, PerToken: 2, Hidden: 24, IsNormalised: true}, "each", "f16"
+	mixture.Windows, mixture.AttentionCap, mixture.LogitCap = model.NumbersOf(20, 0), 30, 20
+	for name, c := range map[string]model.Config{"tiny": tiny, "learned": learned, "mixture": mixture} {
+		t.Run(name, func(t *testing.T) { trained(t, c) })
+	}
+}
+
+func trained(t *testing.T, tiny model.Config) {
+	m, err := answertest.Model(tiny, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
 	e := start(t, m, answer.DefaultLimits)
 	got := answerTo(t, e, answer.Request{Prompt: []int32{256, 'a', 'b', 'c'}, Sampling: answer.DefaultSampling, Most: 92, NoEnd: true, Logprobs: true, Echo: true})
 	if len(got.Events) != tiny.Block {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"tokitai/answer/answertest"
 	"tokitai/backend/cpu"
 	"tokitai/internal/await"
+	"tokitai/model"
+	"tokitai/model/huggingface"
 	"tokitai/tensor"
 )
 
@@ -221,5 +224,31 @@ func TestNoNumber(t *testing.T) {
 	}
 	if got := answerTo(t, e, r); got.Text != want.Text {
 		t.Errorf("afterwards %q, want %q", got.Text, want.Text)
+	}
+}
+
+// TestFolder: a model that was written as a folder of transformers is the same one, to its digests and answers.
+func TestFolder(t *testing.T) {
+	m := tinyOrFail(t)
+	folder := filepath.Join(t.TempDir(), "tiny")
+	err := huggingface.Write(folder, m.Config, func(w *model.Value) ([]byte, error) { return m.Weights[w.Name].Bytes() }, huggingface.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := answer.Load(cpu.Queue(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read.Identity != m.Identity {
+		t.Errorf("the folder is %+v, want %+v", read.Identity, m.Identity)
+	}
+	e := start(t, read, answer.DefaultLimits)
+	t.Cleanup(func() { e.Close(); read.Close() })
+	_, receipt, err := e.Complete(context.Background(), requests(3, 5)[2], 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := answer.Replay(context.Background(), start(t, m, answer.DefaultLimits), receipt, nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,12 +2,15 @@ package answer
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"tokitai/chat"
@@ -29,6 +32,8 @@ type Model struct {
 	Template   *chat.Template // nil if it has none
 	Ends       []int32        // tokens that end an answer
 	Identity   Identity
+
+	close func() error
 }
 
 // Identity says what decides the bits of a model's answers, but for the request. All digests are SHA-256, in
@@ -48,8 +53,8 @@ func (i *Identity) Fingerprint() string {
 	return "tk_" + hex.EncodeToString(sum[:8])
 }
 
-// Load reads a model onto the device of a queue: the folder of a run of package train, whose newest checkpoint
-// it takes, or a checkpoint.
+// Load reads a model onto the device of a queue: a folder as the library transformers keeps models, the folder of a
+// run of package train, whose newest checkpoint it takes, or a checkpoint.
 func Load(q *engine.Queue, path string) (*Model, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -57,40 +62,77 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 	}
 	file := path
 	if info.IsDir() {
+		if _, err := os.Stat(filepath.Join(path, "config.json")); err == nil {
+			return loadFolder(q, path)
+		}
 		if file, err = newest(path); err != nil {
 			return nil, err
 		}
 	}
-	c, entries, digest, err := train.ReadWeights(file)
+	c, entries, err := train.ReadWeights(file)
 	if err != nil {
 		return nil, err
 	}
 	weights := map[string]*tensor.Tensor{}
-	m, err := NewModel(nameOf(path), *c, weights, digest)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.takeTokenizer(file); err != nil {
-		return nil, err
-	}
 	for _, e := range entries {
 		t, err := tensor.FromBytes(q.Device(), e.DType, e.Data, e.Shape...)
 		if err != nil {
-			m.Close()
+			closeAll(weights)
 			return nil, err
 		}
 		weights[e.Name] = t
 	}
+	m, err := NewModel(nameOf(path), *c, weights)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.takeTokenizer(file); err != nil {
+		m.Close()
+		return nil, err
+	}
 	return m, nil
 }
 
-// NewModel returns a model of bytes with given weights, which it owns from then on. digest is that of the weights.
-func NewModel(name string, c model.Config, weights map[string]*tensor.Tensor, digest string) (*Model, error) {
-	program, err := programOf(c)
-	return &Model{
+// NewModel returns a model of bytes with given weights, which it owns from then on.
+func NewModel(name string, c model.Config, weights map[string]*tensor.Tensor) (*Model, error) {
+	m := &Model{
 		Name: name, Config: c, Weights: weights, Vocabulary: Bytes{}, Ends: []int32{data.Beginning},
-		Identity: Identity{Model: digest, Program: program, Policy: "same", Rule: "fma", Tokenizer: data.Bytes.Identity},
-	}, err
+		Identity: Identity{Policy: "same", Rule: "fma", Tokenizer: data.Bytes.Identity},
+		close:    func() error { return closeAll(weights) },
+	}
+	if err := m.identify(); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func closeAll(weights map[string]*tensor.Tensor) error {
+	var errs []error
+	for _, t := range weights {
+		errs = append(errs, t.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// identify computes the digests of weights and program. That of the weights is over name, format, shape and bytes of
+// each, in the order of the names, behind the lengths of text and bytes.
+func (m *Model) identify() (err error) {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(m.Weights)) {
+		t := m.Weights[name]
+		raw, err := t.Bytes()
+		if err != nil {
+			return err
+		}
+		head := fmt.Sprintf("%s %v %v", name, t.DType(), t.Shape())
+		binary.Write(h, binary.LittleEndian, []uint64{uint64(len(head)), uint64(len(raw))})
+		h.Write([]byte(head))
+		h.Write(raw)
+	}
+	m.Identity.Model = hex.EncodeToString(h.Sum(nil))
+	m.Identity.Program, err = programOf(m.Config)
+	return err
 }
 
 // takeTokenizer takes the tokenizer of the run that a checkpoint belongs to. A checkpoint alone, without its run,
@@ -125,7 +167,7 @@ func (m *Model) takeTokenizer(checkpoint string) error {
 // newest returns the path of the newest checkpoint of a run.
 func newest(folder string) (string, error) {
 	if _, err := train.ReadDescription(folder); errors.Is(err, fs.ErrNotExist) {
-		return "", badInput("%s: the folder is no run of 'tokitai train': it has no run.json", folder)
+		return "", badInput("%s: the folder has neither config.json, as a model has, nor run.json, as a run has", folder)
 	} else if err != nil {
 		return "", err
 	}
@@ -160,13 +202,7 @@ func programOf(c model.Config) (string, error) {
 }
 
 // Close frees the weights.
-func (m *Model) Close() error {
-	var errs []error
-	for _, t := range m.Weights {
-		errs = append(errs, t.Close())
-	}
-	return errors.Join(errs...)
-}
+func (m *Model) Close() error { return m.close() }
 
 // Conversation returns the tokens of a conversation in JSON, by the model's chat template.
 func (m *Model) Conversation(conversation []byte, o chat.Options) ([]int32, error) {

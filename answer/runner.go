@@ -8,7 +8,6 @@ import (
 	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/num"
-	"tokitai/op/rope"
 	"tokitai/op/sample"
 	"tokitai/tensor"
 )
@@ -118,14 +117,13 @@ func (r *runner) allocate(m *Model) error {
 		return err
 	}
 	r.given[model.QueryStarts], r.given[model.KeyLengths], r.given[model.PageTable] = r.starts, r.lengths, r.pages
-	if p.Program.Value("cos") != nil {
-		pairs := p.Program.Value("cos").Shape[1]
-		cos, sin, err := rope.Tables(r.queue.Device(), r.config.Block, pairs, rope.Frequencies{Base: r.config.RopeBase})
-		if err != nil {
-			return err
-		}
-		r.owned = append(r.owned, cos, sin)
-		r.given["cos"], r.given["sin"] = cos, sin
+	constants, err := p.Constants(r.queue)
+	if err != nil {
+		return err
+	}
+	for name, t := range constants {
+		r.given[name] = t
+		r.owned = append(r.owned, t)
 	}
 	return nil
 }

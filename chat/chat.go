@@ -37,6 +37,9 @@ type FormatError struct {
 func (e *FormatError) Error() string { return e.Path + ": " + e.Err.Error() }
 func (e *FormatError) Unwrap() error { return e.Err }
 
+// ErrNone is the error of a folder that has no chat template.
+var ErrNone = errors.New("the folder has no chat template")
+
 const maxFileBytes = 1 << 26
 
 // Open reads the template of a model's folder: chat_template.jinja, or chat_template of
@@ -87,7 +90,7 @@ func read(path string) ([]byte, error) {
 func (t *Template) parse(v *jsontree.Value) (err error) {
 	switch {
 	case v == nil || v.Kind == jsontree.Null:
-		return errors.New("the folder has no chat template")
+		return ErrNone
 	case v.Kind == jsontree.String:
 		t.plain, err = jinja.Parse(v.Text)
 		return inTemplate(err)

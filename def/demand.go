@@ -65,3 +65,8 @@ func (d Demand) node() *Node {
 	}
 	return n
 }
+
+// dependsOnRow reports whether a demand may hold in some rows alone, which is known before any of their elements are read.
+func (d Demand) dependsOnRow() bool {
+	return slices.ContainsFunc(d, func(t Condition) bool { return t.Value.Extent&PerRow != 0 && isRowInput(t.Value) })
+}

@@ -15,11 +15,14 @@ const (
 	MaxPage = 256
 )
 
+// PageSizes says which numbers those are.
+var PageSizes = fmt.Sprintf("a power of two from %d to %d", MinPage, MaxPage)
+
 // pagesRule says where the keys of a stream lie.
 var pagesRule = sumRule{lines: []string{
 	"rule pages(k, v, length, page): the keys of a sequence",
 	"  sequence b has length[b] keys; key j is row j mod N of page[b, j / N] in k and v, j / N rounded down",
-	fmt.Sprintf("  N is a power of two from %d to %d; what lies behind length[b] in page and in pages is not read", MinPage, MaxPage),
+	"  N is " + PageSizes + "; what lies behind length[b] in page and in pages is not read",
 }}
 
 // Limit returns the number that indices of an operand are below.
@@ -55,7 +58,7 @@ func (d *Definition) InUse(operand int, operands []num.Array, size func(letter s
 // CheckSize returns an error for a size that the definition does not take.
 func (d *Definition) CheckSize(letter string, n int) error {
 	if d.FitSize(letter, n) != n {
-		return fmt.Errorf("%s is %d, want a power of two from %d to %d", letter, n, MinPage, MaxPage)
+		return fmt.Errorf("%s is %d, want %s", letter, n, PageSizes)
 	}
 	return nil
 }

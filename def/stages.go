@@ -39,18 +39,26 @@ type Stage struct {
 	// first argument of an ordering, may be an input in any format; all other arguments are values.
 	Operands []int
 
-	// Need is a value, an int32 per row, that is 0 where nothing needs the result of the ordering, or 0.
+	// Need is a value, an int32 per row, that is 0 where nothing needs the result of the stage, or 0. Only lazy
+	// stages have it for a part.
 	Need int
 }
 
 // Stages divides a definition at its orderings, for operands stored in the given formats. It returns
 // nil for a definition without orderings.
-func (d *Definition) Stages(dtypes []num.DType) *Stages {
+func (d *Definition) Stages(dtypes []num.DType) *Stages { return d.divide(dtypes, false) }
+
+// LazyStages is Stages for lowerings that leave out the rows of a part that nothing needs. Which rows are needed is
+// the result of the first stage, and reductions that not all rows need are parts of their own, as the noise of
+// tokens is that are not drawn.
+func (d *Definition) LazyStages(dtypes []num.DType) *Stages { return d.divide(dtypes, true) }
+
+func (d *Definition) divide(dtypes []num.DType, isLazy bool) *Stages {
 	f := d.Expression()
 	if f == nil {
 		return nil
 	}
-	b := &stager{d: d, dtypes: dtypes, stages: new(Stages), given: map[*Node]int{}, stored: map[*Node]int{}, depth: make([]int, len(f.Exec.Nodes))}
+	b := &stager{d: d, dtypes: dtypes, isLazy: isLazy, stages: new(Stages), given: map[*Node]int{}, stored: map[*Node]int{}, depth: make([]int, len(f.Exec.Nodes))}
 	b.demands = f.Exec.Demands()
 	deepest := 0
 	for _, n := range f.Exec.Nodes {
@@ -68,7 +76,13 @@ func (d *Definition) Stages(dtypes []num.DType) *Stages {
 	for depth := 1; depth <= deepest; depth++ {
 		b.order(depth)
 	}
+	b.apart()
 	b.finish()
+	if len(b.first) > 0 {
+		b.part(b.first)
+		last := len(b.stages.List) - 1
+		b.stages.List = slices.Insert(b.stages.List[:last], 0, b.stages.List[last])
+	}
 	return b.stages
 }
 
@@ -83,6 +97,9 @@ type stager struct {
 
 	demands []Demand // by Node.ID
 	needs   []need
+
+	isLazy bool
+	first  []Output // of the first of lazy stages: which rows are needed
 }
 
 // need is a value that says which rows need something.
@@ -149,7 +166,11 @@ func (b *stager) order(depth int) {
 		if n.Op.IsOrdering() {
 			at, outputs := b.need(b.demands[n.ID])
 			s.Need = at
-			arguments = append(arguments, outputs...)
+			if b.isLazy {
+				b.first = append(b.first, outputs...)
+			} else {
+				arguments = append(arguments, outputs...)
+			}
 		}
 		orderings = append(orderings, s)
 	}
@@ -157,6 +178,33 @@ func (b *stager) order(depth int) {
 		b.part(arguments)
 	}
 	b.stages.List = append(b.stages.List, orderings...)
+}
+
+// apart adds parts for the reductions that lazy stages need not compute for every row: one part for each demand.
+func (b *stager) apart() {
+	if !b.isLazy {
+		return
+	}
+	var groups [][]Output
+	var demands []Demand
+	for _, n := range b.d.Exec().Nodes {
+		d := b.demands[n.ID]
+		if _, isGiven := b.given[n]; isGiven || !n.Op.IsRowReduction() || n.Op == OpAt || !d.dependsOnRow() {
+			continue
+		}
+		i := slices.IndexFunc(demands, func(other Demand) bool { return slices.Equal(other, d) })
+		if i < 0 {
+			i = len(demands)
+			demands, groups = append(demands, d), append(groups, nil)
+		}
+		groups[i] = append(groups[i], Output{b.value(n.Type, n.Extent), n})
+	}
+	for _, outputs := range groups {
+		b.part(outputs)
+		for _, o := range outputs {
+			b.given[o.Value] = o.Operand
+		}
+	}
 }
 
 // isOrdered reports whether n is an ordering of an input as it is stored.
@@ -307,7 +355,12 @@ func (b *stager) part(outputs []Output) {
 		copies[n] = c
 		return c
 	}
-	if n := b.neededBy(outputs); n != nil {
+	demand := b.neededBy(outputs)
+	if b.isLazy {
+		var first []Output
+		s.Need, first = b.need(demand)
+		b.first = append(b.first, first...)
+	} else if n := demand.node(); n != nil {
 		g.Need = visit(n)
 	}
 	for _, o := range outputs {
@@ -330,9 +383,8 @@ func (b *stager) part(outputs []Output) {
 	b.stages.List = append(b.stages.List, s)
 }
 
-// neededBy returns the condition, if there is one, under which all outputs of a part are needed that depend on the
-// elements of a row.
-func (b *stager) neededBy(outputs []Output) *Node {
+// neededBy returns the conditions under which all outputs of a part are needed that depend on the elements of a row.
+func (b *stager) neededBy(outputs []Output) Demand {
 	var common Demand
 	isFirst := true
 	for _, o := range outputs {
@@ -348,7 +400,7 @@ func (b *stager) neededBy(outputs []Output) *Node {
 		}
 		common = slices.DeleteFunc(slices.Clone(common), func(t Condition) bool { return !slices.Contains(d, t) })
 	}
-	return common.node()
+	return common
 }
 
 // nameOf names a value that no operand has the name of.

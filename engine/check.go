@@ -160,8 +160,8 @@ func checkShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 			return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprint(o.Dims))
 		}
 		for k, letter := range o.Dims {
-			if err := d.CheckSize(letter, dimension(o, t, k)); err != nil {
-				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), err.Error())
+			if n := dimension(o, t, k); d.CheckSize(letter, n) != nil {
+				return bad(d, o.Name, fmt.Sprintf("has shape %v: %s is %d", t.Shape(), letter, n), def.PageSizes)
 			}
 			want, like := sizeOf(d, tensors, letter)
 			if got := dimension(o, t, k); got != want {

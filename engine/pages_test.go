@@ -336,9 +336,9 @@ func TestPagesRefused(t *testing.T) {
 			{"a page below zero", 16, []int32{17, 48}, []int32{3, 1, 99, 0, 0, -1}, "paged: pages[1,2] is -1, want 0 to 3", "pages"},
 			{"a length too large", 16, []int32{49, 0}, make([]int32, 6), "paged: klen[0] is 49, want 0 to 48", "klen"},
 			{"a length below zero", 16, []int32{0, -1}, make([]int32, 6), "paged: klen[1] is -1, want 0 to 48", "klen"},
-			{"short pages", 8, []int32{0, 0}, make([]int32, 6), "N is 8, want a power of two from 16 to 256", ""},
-			{"long pages", 512, []int32{0, 0}, make([]int32, 6), "N is 512, want a power of two from 16 to 256", ""},
-			{"pages of 24", 24, []int32{0, 0}, make([]int32, 6), "N is 24, want a power of two from 16 to 256", ""},
+			{"short pages", 8, []int32{0, 0}, make([]int32, 6), "k has shape [4 8 1 4]: N is 8, want a power of two from 16 to 256", ""},
+			{"long pages", 512, []int32{0, 0}, make([]int32, 6), "k has shape [4 512 1 4]: N is 512, want a power of two from 16 to 256", ""},
+			{"pages of 24", 24, []int32{0, 0}, make([]int32, 6), "k has shape [4 24 1 4]: N is 24, want a power of two from 16 to 256", ""},
 		} {
 			sizes := map[string]int{"T": 2, "G": 1, "J": 1, "D": 4, "P": 4, "N": x.page, "M": 3, "B": 2}
 			var operands []num.Array

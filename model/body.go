@@ -31,6 +31,9 @@ type body struct {
 	// drop applies dropout; nil for none.
 	drop func(name string, x Ref) Ref
 
+	// measure is told the logits of a router, and how many tokens each of its experts has; nil for nobody.
+	measure func(name string, logits, counts Ref)
+
 	table                          Ref // of the embedding
 	cos, sin, positionQ, positionK Ref
 	bias                           Ref // of the router's choice
@@ -242,6 +245,10 @@ func (d *body) mixture(name string, x Ref) Ref {
 	counts, offsets := integers("counts", m.Experts), integers("offsets", m.Experts+1)
 	source, slot, place := integers("source", d.tokens, m.PerToken), integers("slot", d.tokens, m.PerToken), integers("place", d.tokens, m.PerToken)
 	d.CallInto(name+"sort", dispatch.ForwardDefinition, nil, []Ref{expert}, []Ref{counts, offsets, source, slot, place})
+
+	if d.measure != nil {
+		d.measure(name, logits, counts)
+	}
 
 	rows := d.Call(name+"rows", combine.PermuteDefinition, nil, source.As(d.tokens*m.PerToken), x)[0]
 	grouped := func(layer string, x Ref, in, out int) Ref {

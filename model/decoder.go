@@ -30,6 +30,14 @@ type Decoder struct {
 	Sequences int
 	Program   *Program
 	Gradients map[string]string // names of the gradients by those of the weights; nil without them
+	Routers   []Measured        // in training, of each layer that is a mixture
+}
+
+// Measured names results that say how a router works.
+type Measured struct {
+	Name    string // that its weights begin with
+	Counts  string // int32, how many tokens each expert has
+	Entropy string // the sum over the tokens of the entropy of the router's softmax, in nats
 }
 
 // Tokens returns how many tokens a run takes.
@@ -52,8 +60,17 @@ func NewDecoder(c Config, sequences int, training bool) (*Decoder, error) {
 		return nil, fmt.Errorf("storage is %s, want f32 for training", c.Storage)
 	}
 	d := &decoder{body: body{Builder: NewBuilder(), Config: c, tokens: sequences * c.Block, format: c.Format()}, sequences: sequences, training: training}
-	logits, dlogits := d.forward()
 	full := &Decoder{Config: c, Sequences: sequences}
+	if training {
+		d.measure = func(name string, logits, counts Ref) {
+			total := d.Value(name+"entropy", num.F32, 1)
+			d.CallInto(name+"entropy.sum", norm.TotalDefinition, nil, []Ref{d.Call(name+"entropy.row", Entropy, nil, logits)[0].As(1, d.tokens)}, []Ref{total})
+			d.Keep(counts)
+			d.Keep(total)
+			full.Routers = append(full.Routers, Measured{name, counts.Value().Name, total.Value().Name})
+		}
+	}
+	logits, dlogits := d.forward()
 	if training {
 		full.Gradients = map[string]string{}
 		for name, r := range d.Backward(logits, dlogits, nil) {

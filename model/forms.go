@@ -38,6 +38,16 @@ var (
 		b.Formula("da = dy * b", "db = dy * a")
 	}))
 
+	// Entropy is that of the softmax of each row, in nats.
+	Entropy = def.Must(def.Rowwise("model.entropy", func(b *def.Builder) {
+		x := b.In("x")
+		z := x.Sub(def.RowMax(x)).As("z")
+		e := fn.Exp(z).As("e")
+		s := def.RowSum(e).As("s")
+		b.OutRow("h", fn.Log(s).Sub(def.RowSum(e.Mul(z)).Div(s)), def.Only(num.F32))
+		b.Formula("h[r] = -sum over c of p[r,c] * ln(p[r,c]), p = softmax(x[r,:])")
+	}))
+
 	// Scale multiplies by a number.
 	Scale = def.Must(def.Rowwise("model.scale", func(b *def.Builder) {
 		b.Out("y", b.In("x").Mul(b.Param("factor")), def.Like("x"))

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strconv"
 
+	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/cache"
 	"tokitai/op/embedding"
+	"tokitai/tensor"
 )
 
 // Names of the inputs of an inference program besides Tokens, and the parts of the names of its caches.
@@ -62,6 +64,30 @@ func NewInference(c Config, s InferenceShape) (*Inference, error) {
 	d.Keep(logits)
 	p, err := d.Builder.Program()
 	return &Inference{c, s, p, d.caches}, err
+}
+
+// Constants returns the inputs that are the same in every run: the tables of rope, and the routers' biases. The
+// caller closes them.
+func (x *Inference) Constants(q *engine.Queue) (map[string]*tensor.Tensor, error) {
+	list := map[string]*tensor.Tensor{}
+	if x.Config.Positions == "rope" {
+		cos, sin, err := x.Config.ropeTables(q.Device())
+		if err != nil {
+			return nil, err
+		}
+		list["cos"], list["sin"] = cos, sin
+	}
+	if n := x.Config.Mixture.Experts; n > 0 {
+		t, err := tensor.FromFloat32(q.Device(), num.F32, make([]float32, n), n)
+		if err != nil {
+			for _, other := range list {
+				other.Close()
+			}
+			return nil, err
+		}
+		list["router.bias"] = t
+	}
+	return list, nil
 }
 
 type inference struct {

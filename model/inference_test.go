@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"tokitai/op/attention"
+	"tokitai/def"
 	"tokitai/op/cache"
 	"tokitai/op/crossentropy"
 	"tokitai/op/embedding"
@@ -17,7 +17,17 @@ func TestInferenceCalls(t *testing.T) {
 	t.Parallel()
 	other := tiny
 	other.Norm, other.Positions, other.FeedForward, other.Bias, other.Tied, other.Dropout = "layer", "learned", "gelu", true, true, 0.25
-	for _, c := range []Config{tiny, other} {
+	list := []Config{tiny, other}
+	for _, c := range configs() {
+		list = append(list, c)
+		c.Storage = "bf16"
+		list = append(list, c)
+	}
+	packed := map[*def.Definition]*def.Definition{}
+	for _, s := range streams {
+		packed[s.packed] = s.paged
+	}
+	for _, c := range list {
 		full, err := NewDecoder(c, 1, false)
 		if err != nil {
 			t.Fatal(err)
@@ -32,8 +42,9 @@ func TestInferenceCalls(t *testing.T) {
 			switch call.Definition {
 			case crossentropy.Definition, norm.TotalDefinition:
 				continue
-			case attention.ForwardDefinition:
-				name = attention.DecodeDefinition.Name
+			}
+			if paged := packed[call.Definition]; paged != nil {
+				name = paged.Name
 			}
 			want = append(want, call.Name+" "+name)
 		}

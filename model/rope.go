@@ -117,7 +117,8 @@ func mid(x ball.Big) float64 {
 	return v
 }
 
-// ropeTables returns the tables of cosines and sines of Block positions.
+// ropeTables returns the tables of cosines and sines of Block positions, in the memory of a device: the inputs
+// "cos" and "sin" of programs.
 func (c *Config) ropeTables(dev device.Device) (cos, sin *tensor.Tensor, err error) {
 	pairs, f := c.headWidth()/2, rope.Frequencies{Base: c.RopeBase}
 	if c.Rope.Kind != "" && c.Rope.Kind != "dynamic" {

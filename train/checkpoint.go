@@ -100,7 +100,7 @@ func (t *Trainer) restore(path string) error {
 		return badInput("%s: it was made by another program: the definitions of this version give other bits", path)
 	}
 	chain, err := hex.DecodeString(h.Chain)
-	if err != nil || len(chain) != len(t.chain) || h.Step < 1 {
+	if err != nil || len(chain) != len(t.chain) || h.Step < 0 {
 		return badInput("%s: step %d with the entry %q, want one of a chain", path, h.Step, h.Chain)
 	}
 	if want := len(t.weights) + len(t.m) + len(t.v); len(f.Entries) != want {

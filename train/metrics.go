@@ -14,17 +14,18 @@ import (
 
 // Line is a line of metrics.jsonl: a step, or a validation or a sample after one.
 type Line struct {
-	Step       int      `json:"step"`
-	Loss       *float32 `json:"loss,omitempty"`
-	LossBits   string   `json:"loss_bits,omitempty"`
-	Norm       *float32 `json:"norm,omitempty"`
-	NormBits   string   `json:"norm_bits,omitempty"`
-	Rate       *float64 `json:"rate,omitempty"`
-	Tokens     int64    `json:"tokens,omitempty"`
-	Weights    string   `json:"weights,omitempty"`
-	Chain      string   `json:"chain,omitempty"`
-	Validation *float64 `json:"validation,omitempty"`
-	Sample     *string  `json:"sample,omitempty"`
+	Step       int       `json:"step"`
+	Loss       *float32  `json:"loss,omitempty"`
+	LossBits   string    `json:"loss_bits,omitempty"`
+	Norm       *float32  `json:"norm,omitempty"`
+	NormBits   string    `json:"norm_bits,omitempty"`
+	Rate       *float64  `json:"rate,omitempty"`
+	Tokens     int64     `json:"tokens,omitempty"`
+	Weights    string    `json:"weights,omitempty"`
+	Routing    []Routing `json:"routing,omitempty"`
+	Chain      string    `json:"chain,omitempty"`
+	Validation *float64  `json:"validation,omitempty"`
+	Sample     *string   `json:"sample,omitempty"`
 }
 
 func lineOf(r Result, tokens int64) Line {

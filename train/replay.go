@@ -105,7 +105,9 @@ func (d *Description) trainer(q *engine.Queue, folder string, upTo int, corpus *
 	if err != nil {
 		return nil, err
 	}
-	err = d.Origin.accepts(&t.origin, folder)
+	if _, err = t.startOf(folder); err == nil {
+		err = d.Origin.accepts(&t.origin, folder)
+	}
 	var list []Checkpoint
 	if err == nil {
 		list, err = Checkpoints(folder)

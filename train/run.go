@@ -141,6 +141,19 @@ func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) e
 	if r.trainer, err = New(q, r.settings.Config, corpus); err != nil {
 		return err
 	}
+	isKept, err := r.trainer.startOf(r.folder)
+	if err != nil {
+		return err
+	}
+	if r.settings.Start != "" && !isKept {
+		start, err := ReadStart(q.Device(), r.settings.Start)
+		if err != nil {
+			return err
+		}
+		if err := r.trainer.Start(start, r.settings.Start); err != nil {
+			return err
+		}
+	}
 	if r.evaluator, err = r.trainer.NewEvaluator(); err != nil {
 		return err
 	}
@@ -184,6 +197,11 @@ func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) e
 	}
 	if r.metrics, err = r.disk.Append(filepath.Join(r.folder, metricsFile)); err != nil {
 		return err
+	}
+	if r.settings.Start != "" && !isKept && r.trainer.step == 0 {
+		if err := r.writeCheckpoint(); err != nil {
+			return err
+		}
 	}
 	return r.disk.SyncFolder(r.folder)
 }
@@ -279,7 +297,9 @@ func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 		if err != nil {
 			return err
 		}
-		if err := r.write(lineOf(result, int64(result.Step)*int64(c.Batch*c.Block)), tell); err != nil {
+		line := lineOf(result, int64(result.Step)*int64(c.Batch*c.Block))
+		line.Routing = r.trainer.Routing()
+		if err := r.write(line, tell); err != nil {
 			return err
 		}
 		isLast := result.Step == c.Steps
@@ -352,22 +372,12 @@ func Checkpoints(folder string) ([]Checkpoint, error) {
 
 func checkpointName(step int) string { return fmt.Sprintf("step-%08d.safetensors", step) }
 
-// save writes a checkpoint of the last step, once the metrics up to it are on disk, and removes those
-// that need not stay.
+// save writes a checkpoint of the last step, and removes those that need not stay.
 func (r *Run) save() error {
 	if r.trainer.step == r.saved {
 		return nil
 	}
-	f, err := r.trainer.checkpoint()
-	if err != nil {
-		return err
-	}
-	if err := r.metrics.Sync(); err != nil {
-		return err
-	}
-	folder := filepath.Join(r.folder, checkpointFolder)
-	err = replace(r.disk, folder, filepath.Join(folder, checkpointName(r.trainer.step)), func(w io.Writer) error { return safetensors.Write(w, f) })
-	if err != nil {
+	if err := r.writeCheckpoint(); err != nil {
 		return err
 	}
 	r.saved = r.trainer.step
@@ -376,13 +386,26 @@ func (r *Run) save() error {
 		return err
 	}
 	for _, old := range list[:max(0, len(list)-r.settings.Keep)] {
-		if old.Step != r.best {
+		if old.Step != r.best && old.Step != 0 {
 			if err := r.disk.Remove(old.Path); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// writeCheckpoint writes the state, once the metrics up to it are on disk.
+func (r *Run) writeCheckpoint() error {
+	f, err := r.trainer.checkpoint()
+	if err != nil {
+		return err
+	}
+	if err := r.metrics.Sync(); err != nil {
+		return err
+	}
+	folder := filepath.Join(r.folder, checkpointFolder)
+	return replace(r.disk, folder, filepath.Join(folder, checkpointName(r.trainer.step)), func(w io.Writer) error { return safetensors.Write(w, f) })
 }
 
 // Close lets go of the folder and frees the memory.

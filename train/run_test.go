@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -486,5 +487,33 @@ func TestDiff(t *testing.T) {
 				t.Errorf("got %+v, want %+v", d, w)
 			}
 		})
+	}
+}
+
+// TestNotFiniteRun: a run whose loss is not finite ends, with a checkpoint of its last good step.
+func TestNotFiniteRun(t *testing.T) {
+	t.Parallel()
+	s, folder := tiny(), t.TempDir()
+	s.CheckpointEvery = 0
+	r, err := open(cpu.Queue(), osDisk{}, folder, s, text(), "text", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	err = r.Train(t.Context(), func(l Line) {
+		if l.Step == 4 { // as if a step had overflowed
+			values := make([]float32, r.trainer.weights[0].Len())
+			values[0] = float32(math.Inf(1))
+			if err := r.trainer.weights[0].SetFloat32s(values); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if e, ok := errors.AsType[*NotFiniteError](err); !ok || e.Step != 5 || e.Tensor != r.trainer.names[0] {
+		t.Errorf("error %v, want one of step 5 that names %s", err, r.trainer.names[0])
+	}
+	list, err := Checkpoints(folder)
+	if err != nil || len(list) != 1 || list[0].Step != 4 {
+		t.Errorf("checkpoints %v, want that of step 4; %v", list, err)
 	}
 }

@@ -46,10 +46,11 @@ type Options struct {
 	Temperature     float64 `json:"temperature"`      // of samples; 0 for the likeliest tokens
 }
 
-// Source says which tokens the data have. What decides bits of it, the tokenizer itself, is in the origin by
-// its digest.
+// Source says which tokens the data have, and where initial weights are from. What decides bits of it, the tokenizer and the
+// weights themselves, is in the origin by its digest.
 type Source struct {
 	Tokenizer string `json:"tokenizer"` // bytes; bpe, which is trained on the data; or the path of a tokenizer.json
+	Start     string `json:"start"`     // the folder of a run or of transformers, or a checkpoint, whose weights are the initial ones
 }
 
 // Settings are what a configuration file has.
@@ -71,9 +72,8 @@ func Default() Settings {
 	}
 }
 
-// ReadSettings reads a configuration file: a JSON object. Settings that it lacks have their default.
-func ReadSettings(path string) (Settings, error) {
-	s := Default()
+// ReadSettings reads a configuration file: a JSON object. Settings that it lacks are those of s.
+func ReadSettings(path string, s Settings) (Settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return s, err

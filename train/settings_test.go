@@ -38,7 +38,7 @@ func TestSettings(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadSettings(path)
+		got, err := ReadSettings(path, Default())
 		if want == "" && (err != nil || got.Layers != 3 || got.Batch != 4 || got.Steps != Default().Steps) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %+v, error %v, want %q", text, got, err, want)
 		}

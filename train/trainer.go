@@ -45,7 +45,8 @@ type Trainer struct {
 	merges           []*engine.Recording // merges[i] adds level i+1 to level i
 	measure, advance *engine.Recording
 
-	tokens, labels []int32 // of a leaf
+	tokens, labels []int32   // of a leaf
+	routing        []Routing // of the step that was taken last
 	owned          []interface{ Close() error }
 }
 
@@ -76,6 +77,13 @@ type Result struct {
 	Rate    float64
 	Weights string // SHA-256 of the digests of the weights, in hexadecimal
 	Chain   Entry
+}
+
+// Routing says how a router of a mixture has worked in a step.
+type Routing struct {
+	Name    string  `json:"name"`    // that its weights begin with
+	Tokens  []int64 `json:"tokens"`  // that each expert has had
+	Entropy float64 `json:"entropy"` // of the router's softmax, in nats: the mean over the tokens
 }
 
 // NotFiniteError reports a step whose loss or norm is no finite number. The step has changed nothing.
@@ -333,19 +341,8 @@ func (t *Trainer) digest(q *engine.Queue) error {
 	return nil
 }
 
-// initialize sets the weights, and the chain to its genesis.
+// initialize sets the weights by the seed, and the chain to its genesis.
 func (t *Trainer) initialize(corpus *data.Corpus) error {
-	all := sha256.New()
-	for i, w := range t.decoder.Program.Of(model.Weight) {
-		values := t.config.Initial(w, t.config.Seed)
-		if err := t.weights[i].SetFloat32s(values); err != nil {
-			return err
-		}
-		fmt.Fprintf(all, "%s %v\n", w.Name, w.Shape)
-		if err := binary.Write(all, binary.LittleEndian, values); err != nil {
-			return err
-		}
-	}
 	optimizer := adamw.InPlaceDefinition
 	if t.config.Optimizer == "sgd" {
 		optimizer = sgd.StepDefinition
@@ -356,8 +353,28 @@ func (t *Trainer) initialize(corpus *data.Corpus) error {
 	}
 	t.origin = Origin{
 		Config: t.config, Program: t.decoder.Program.Identity(), Update: update, Rule: "fma", Tokenizer: corpus.Tokenizer.Identity,
-		Data: corpus.Digest, Weights: hex.EncodeToString(all.Sum(nil)),
+		Data: corpus.Digest,
 	}
+	return t.begin(func(w *model.Value) ([]float32, error) { return t.config.Initial(w, t.config.Seed), nil })
+}
+
+// begin sets the weights before the first step, and the chain to its genesis.
+func (t *Trainer) begin(values func(w *model.Value) ([]float32, error)) error {
+	all := sha256.New()
+	for i, w := range t.decoder.Program.Of(model.Weight) {
+		list, err := values(w)
+		if err != nil {
+			return err
+		}
+		if err := t.weights[i].SetFloat32s(list); err != nil {
+			return err
+		}
+		fmt.Fprintf(all, "%s %v\n", w.Name, w.Shape)
+		if err := binary.Write(all, binary.LittleEndian, list); err != nil {
+			return err
+		}
+	}
+	t.origin.Weights = hex.EncodeToString(all.Sum(nil))
 	t.chain = t.origin.Genesis()
 	return nil
 }
@@ -433,6 +450,10 @@ func isFinite(v float32) bool { return v-v == 0 }
 
 // gradients computes the gradients of a step, into the first level, and what follows from them.
 func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
+	t.routing = nil
+	for _, r := range t.decoder.Routers {
+		t.routing = append(t.routing, Routing{r.Name, make([]int64, t.config.Mixture.Experts), 0})
+	}
 	for leaf := range t.config.Leaves {
 		at := bits.OnesCount(uint(leaf)) // so many sums are waiting
 		if err := t.leaf(step, leaf, at); err != nil {
@@ -476,8 +497,39 @@ func (t *Trainer) leaf(step, leaf, at int) error {
 			return err
 		}
 	}
-	return l.recording.Run(t.queue)
+	if err := l.recording.Run(t.queue); err != nil {
+		return err
+	}
+	return t.readRouting()
 }
+
+// readRouting adds how the routers have worked in a leaf.
+func (t *Trainer) readRouting() error {
+	if len(t.routing) == 0 {
+		return nil
+	}
+	if err := t.queue.Wait(); err != nil {
+		return err
+	}
+	for i, r := range t.decoder.Routers {
+		counts, err := t.levels[0].leaf.Tensor(r.Counts).Int32s()
+		if err != nil {
+			return err
+		}
+		entropy, err := scalar{t.levels[0].leaf.Tensor(r.Entropy)}.read()
+		if err != nil {
+			return err
+		}
+		for e, n := range counts {
+			t.routing[i].Tokens[e] += int64(n)
+		}
+		t.routing[i].Entropy += float64(entropy) / float64(t.config.Batch*t.config.Block)
+	}
+	return nil
+}
+
+// Routing returns how the routers have worked in the last step; nil without mixtures.
+func (t *Trainer) Routing() []Routing { return t.routing }
 
 func (t *Trainer) digests() ([]checksum.Digest, error) {
 	if err := t.queue.Wait(); err != nil {

@@ -8,18 +8,17 @@ import (
 	"tokitai/tensor/safetensors"
 )
 
-// ReadWeights reads the weights of a checkpoint, without the moments of the optimizer. The digest is over name,
-// format, shape and bytes of each of them.
-func ReadWeights(path string) (c *model.Config, weights []safetensors.Entry, digest string, err error) {
+// ReadWeights reads the weights of a checkpoint, without the moments of the optimizer.
+func ReadWeights(path string) (c *model.Config, weights []safetensors.Entry, err error) {
 	h, f, err := readCheckpoint(path)
 	if err != nil {
-		return nil, nil, "", err
+		return nil, nil, err
 	}
 	weights = slices.DeleteFunc(f.Entries, func(e safetensors.Entry) bool {
 		return strings.HasPrefix(e.Name, prefixM) || strings.HasPrefix(e.Name, prefixV)
 	})
 	if err := h.Origin.Config.Config.Check(); err != nil {
-		return nil, nil, "", badInput("%s: %w", path, err)
+		return nil, nil, badInput("%s: %w", path, err)
 	}
-	return &h.Origin.Config.Config, weights, stateDigest(weights), nil
+	return &h.Origin.Config.Config, weights, nil
 }

@@ -2,12 +2,9 @@
 package answertest
 
 import (
-	"fmt"
-
 	"tokitai/answer"
 	"tokitai/backend/cpu"
 	"tokitai/model"
-	"tokitai/num"
 	"tokitai/tensor"
 )
 
@@ -31,9 +28,9 @@ func Model(c model.Config, seed uint64) (*answer.Model, error) {
 				values[i] *= 12
 			}
 		}
-		if weights[w.Name], err = tensor.FromFloat32(cpu.Queue().Device(), num.F32, values, w.Shape...); err != nil {
+		if weights[w.Name], err = tensor.FromFloat32(cpu.Queue().Device(), w.DType, values, w.Shape...); err != nil {
 			return nil, err
 		}
 	}
-	return answer.NewModel("tiny", c, weights, fmt.Sprint(seed))
+	return answer.NewModel("tiny", c, weights)
 }

@@ -47,6 +47,11 @@ promised and measured. OP may be a group (softmax is softmax.forward and
 softmax.backward) or a file that defines an operation (docs/definitions.md). Without
 OP, all operations are listed.
 
+OP may also be a folder of a language model, as transformers saves it: then print its
+architecture, the number of its parameters, the formats they are stored in, the
+definitions that compute it, and what is not supported (docs/models.md). --emit program
+prints the text of its program for one token, with all that decides a bit.
+
 With --emit, print what is executed instead: reference is the definition with its
 functions expanded, one node per line; cpu is the machine code that the CPU runs, with
 the definition's names beside the instructions, or its vector program if no code is
@@ -73,6 +78,7 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
   tokitai explain gelu.forward --emit reference,cpu --dtype bf16
   tokitai explain rmsnorm.def
   tokitai explain rmsnorm.def --emit derivative
+  tokitai explain ./llama
   tokitai explain layernorm.forward --emit derivative --of y,x
   tokitai explain softmax.forward --emit cuda
   tokitai explain gemm.grad_a.accumulate --emit hip --dtype f32 --prelude=false
@@ -98,13 +104,13 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: a `LIST` of "+strings.Join(emitted, ","))
+	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: a `LIST` of "+strings.Join(emitted, ",")+"; of a model, "+emitProgram)
 	flags.StringSliceVar(&f.of, "of", nil, "with derivative, a `LIST` of outputs and inputs (default all)")
 	flags.StringVar(&f.dtype, "dtype", "f16", "for operands stored in `TYPE`: f16, bf16, f32, e4m3, e5m2, i32 or i64")
 	flags.StringVar(&f.access, "access", lowergpu.Vector.String(), "with cuda, hip and gfx…, how operands are read and written: `WAY` vector or element")
 	flags.BoolVar(&f.prelude, "prelude", true, "with cuda and hip, put the prelude before the kernels")
 	jsonFlag(c, &f.json)
-	c.RegisterFlagCompletionFunc("emit", cobra.FixedCompletions(emitted, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("emit", cobra.FixedCompletions(append(emitted[:len(emitted):len(emitted)], emitProgram), cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("access", cobra.FixedCompletions(accessNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -226,6 +232,9 @@ type explainedGroup struct {
 
 // explainNamed explains an operation, or those of a group one after the other.
 func (f *explainFlags) explainNamed(w io.Writer, name string) error {
+	if isModelFolder(name) {
+		return f.explainFolder(w, name)
+	}
 	operations, err := operationsNamed(name)
 	named := err == nil && isGroup(operations, name)
 	if err != nil && len(f.emit) > 0 {

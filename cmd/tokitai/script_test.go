@@ -58,7 +58,9 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GOGC", "400") // hundreds of processes start, each with a heap of a few MiB
-			return nil
+			models, err := filepath.Abs("../../model/huggingface/testdata")
+			e.Setenv("MODELS", models)
+			return err
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "smoke" {

@@ -148,6 +148,8 @@ func (f *serveFlags) serve(c *cobra.Command, e *answer.Engine, listener net.List
 	fmt.Fprintf(w, "%s on %s://%s\n", e.Model().Name, scheme, address)
 	flush(w)
 	f.options.Log.Info("ready", "model", e.Model().Name, "address", address.String(), "fingerprint", e.Model().Identity.Fingerprint(), "device", f.device, "keys", len(f.options.Keys))
+	endsItself.Store(true) // answers that are under way end; --grace limits that
+	defer endsItself.Store(false)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"tokitai/backend/cpu"
 	"tokitai/data"
 	"tokitai/engine"
 	"tokitai/train"
@@ -20,7 +24,7 @@ import (
 type trainFlags struct {
 	device, data, suffix, out, page string
 	set                             []string
-	dryRun, json                    bool
+	dryRun, diagnose, json          bool
 }
 
 func newTrain() *cobra.Command {
@@ -44,6 +48,9 @@ in the order of their paths. Of a file whose name ends in .jsonl, the member tex
 object in each line is one. grammar:N is a text of N letters whose entropy is known. Tokens are
 bytes; with --set tokenizer=bpe a byte-pair encoding of --set vocabulary=N tokens is trained
 on the data, and --set tokenizer=FILE takes that of a tokenizer.json.
+
+--set start=PATH begins with the weights of another run, of a checkpoint, or of a folder of the
+library transformers, and takes the settings of the network from there.
 
 Standard output has a line for each validation, and the last entry of the chain. Settings:
 ` + inLines(train.Names(), 88),
@@ -70,6 +77,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	deviceFlag(flags, &f.device, "auto", "train on")
 	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "plan the run and measure a few steps, whose results are thrown away; write nothing")
+	flags.BoolVar(&f.diagnose, "diagnose", false, "print how large the weights and the gradients of the first step are, by name; write nothing")
 	jsonFlag(c, &f.json)
 	registerProgress(c)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
@@ -94,12 +102,35 @@ func inLines(names []string, columns int) string {
 	return text + "  " + line
 }
 
-// settings reads the settings that the command line gives.
+// settings reads the settings that the command line gives. A run that starts with the weights of another network has
+// that one's settings where none are given.
 func (f *trainFlags) settings(args []string) (train.Settings, error) {
-	s := train.Default()
+	s, err := f.given(args, train.Default())
+	if err != nil {
+		return s, err
+	}
+	if s.Start == "" {
+		return s, s.Check()
+	}
+	q := cpu.Queue()
+	start, err := train.ReadStart(q.Device(), s.Start)
+	if err != nil {
+		return s, err
+	}
+	base := train.Default()
+	base.Config.Config = start.Config
+	base.Tokenizer = cmp.Or(start.Tokenizer, base.Tokenizer)
+	if s, err = f.given(args, base); err != nil {
+		return s, err
+	}
+	return s, s.Check()
+}
+
+// given returns settings, changed as the command line says.
+func (f *trainFlags) given(args []string, s train.Settings) (train.Settings, error) {
 	if len(args) > 0 {
 		var err error
-		if s, err = train.ReadSettings(args[0]); err != nil {
+		if s, err = train.ReadSettings(args[0], s); err != nil {
 			return s, err
 		}
 	}
@@ -108,7 +139,7 @@ func (f *trainFlags) settings(args []string) (train.Settings, error) {
 			return s, wrongUse("--set: %v", err)
 		}
 	}
-	return s, s.Check()
+	return s, nil
 }
 
 func (f *trainFlags) run(c *cobra.Command, args []string) error {
@@ -118,12 +149,14 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 		return err
 	case f.data == "":
 		return wrongUse("--data is missing, want a file or a folder with text")
-	case f.out == "" && !f.dryRun:
+	case f.out == "" && !f.dryRun && !f.diagnose:
 		return wrongUse("--out is missing, want the folder of the run, or --dry-run")
-	case f.out != "" && f.dryRun:
-		return wrongUse("--dry-run writes nothing: want no --out")
-	case f.page != "" && f.dryRun:
-		return wrongUse("--dry-run trains nothing: want no --page")
+	case f.dryRun && f.diagnose:
+		return wrongUse("--dry-run and --diagnose are two things: want one of them")
+	case f.out != "" && (f.dryRun || f.diagnose):
+		return wrongUse("--dry-run and --diagnose write nothing: want no --out")
+	case f.page != "" && (f.dryRun || f.diagnose):
+		return wrongUse("--dry-run and --diagnose train nothing: want no --page")
 	case f.page != "" && f.json:
 		return wrongUse("--page prints where it is: want no --json; 'tokitai page' shows the run too")
 	}
@@ -135,8 +168,11 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	return withQueue(c, f.device, func(q *engine.Queue) error {
-		if f.dryRun {
+		switch {
+		case f.dryRun:
 			return f.plan(c, q, s, corpus)
+		case f.diagnose:
+			return f.tellGradients(c, q, s, corpus)
 		}
 		return f.train(c, q, s, corpus)
 	})
@@ -246,6 +282,63 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 	return err
 }
 
+// newTrainer returns a trainer in front of its first step, whose results nobody gets.
+func newTrainer(q *engine.Queue, s train.Settings, corpus *data.Corpus) (*train.Trainer, error) {
+	t, err := train.New(q, s.Config, corpus)
+	if err != nil || s.Start == "" {
+		return t, err
+	}
+	start, err := train.ReadStart(q.Device(), s.Start)
+	if err == nil {
+		err = t.Start(start, s.Start)
+	}
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// tellGradients prints the sizes of weights and gradients.
+func (f *trainFlags) tellGradients(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) error {
+	t, err := newTrainer(q, s, corpus)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	loss, norm, list, err := t.Diagnose()
+	if err != nil {
+		return err
+	}
+	w := c.OutOrStdout()
+	if f.json {
+		return printJSON(w, struct {
+			Loss    float32           `json:"loss"`
+			Norm    float32           `json:"norm"`
+			Weights []train.Diagnosis `json:"weights"`
+		}{loss, norm, list})
+	}
+	fmt.Fprintf(w, "loss %.4f, norm of all gradients %.4g; of each weight the root of the mean square\n", loss, norm)
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "name\telements\tweight\tgradient\tlargest\tzeros\t")
+	for _, d := range list {
+		note := ""
+		switch {
+		case d.Bad > 0:
+			note = fmt.Sprintf("%d are not finite", d.Bad)
+		case d.Zeros == d.Elements:
+			note = "no gradient"
+		}
+		fmt.Fprintf(table, "%s\t%d\t%.3g\t%.3g\t%.3g\t%.1f %%\t%s\n", d.Name, d.Elements, d.Weight, d.Gradient, d.Largest, 100*float64(d.Zeros)/float64(d.Elements), note)
+	}
+	table.Flush()
+	for line := range strings.Lines(text.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
+	return nil
+}
+
 // planned is the output of train --dry-run.
 type planned struct {
 	Device      string  `json:"device"`
@@ -270,7 +363,7 @@ func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, c
 	progress := startProgress(c)
 	defer progress.end()
 	progress.say("measuring %d steps", measuredSteps)
-	t, err := train.New(q, s.Config, corpus)
+	t, err := newTrainer(q, s, corpus)
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ type compiler struct {
 
 // compileRowwise turns the plan of a definition into instructions.
 func compileRowwise(d *def.Definition, dtypes []num.DType, class Class) (Program, error) {
-	if stages := d.Stages(dtypes); stages != nil {
+	if stages := d.LazyStages(dtypes); stages != nil {
 		return CompileStages(d, stages, func(part *def.Definition, dtypes []num.DType) (Program, error) {
 			return compileRowwise(part, dtypes, class)
 		})

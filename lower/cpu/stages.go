@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -20,12 +21,13 @@ type staged struct {
 	parts  []Program     // by stage; nil for an ordering
 	dtypes [][]num.DType // by stage: of the part's operands
 	limits []*def.Node   // by stage: the number below which ranks matter, or nil
+	counts []bool        // by stage: whether the part counts its elements from the first row on
 	jobs   sync.Pool
 }
 
 // CompileStages returns the program of a definition's stages; compile makes those of its parts.
 func CompileStages(d *def.Definition, stages *def.Stages, compile func(part *def.Definition, dtypes []num.DType) (Program, error)) (Program, error) {
-	p := &staged{d: d, stages: stages, parts: make([]Program, len(stages.List)), dtypes: make([][]num.DType, len(stages.List)), limits: make([]*def.Node, len(stages.List))}
+	p := &staged{d: d, stages: stages, parts: make([]Program, len(stages.List)), dtypes: make([][]num.DType, len(stages.List)), limits: make([]*def.Node, len(stages.List)), counts: make([]bool, len(stages.List))}
 	for i := range stages.List {
 		s := &stages.List[i]
 		if s.Part == nil {
@@ -35,6 +37,9 @@ func CompileStages(d *def.Definition, stages *def.Stages, compile func(part *def
 			continue
 		}
 		p.dtypes[i] = s.DTypes()
+		p.counts[i] = slices.ContainsFunc(s.Part.Exec().Nodes, func(n *def.Node) bool {
+			return n.Op == def.OpRandom || n.Op == def.OpElement || n.Op == def.OpElementHigh
+		})
 		var err error
 		if p.parts[i], err = compile(s.Part, p.dtypes[i]); err != nil {
 			return nil, err
@@ -62,6 +67,7 @@ type stagedJob struct {
 	call    lower.Call
 	workers int
 	stage   int // that runs; -1 before the first
+	row     int // from which on the stage has not yet run, if it is a part
 	part    Job // that runs, or nil
 	partial lower.Call
 	values  [][]float32   // between stages
@@ -78,7 +84,7 @@ func (p *staged) Bind(c *lower.Call, workers int) Job {
 	j.call.Operands = append(j.call.Operands[:0], c.Operands...)
 	j.call.Params = append(j.call.Params[:0], c.Params...)
 	j.call.Rows, j.call.Cols = c.Rows, c.Cols
-	j.workers, j.stage, j.part = workers, -1, nil
+	j.workers, j.stage, j.row, j.part = workers, -1, c.Rows, nil
 	j.perItem = max(1, 1<<12/c.Cols)
 	for len(j.sorters) < workers {
 		j.sorters = append(j.sorters, orderMemory{})
@@ -126,21 +132,64 @@ func (j *stagedJob) Next() (int, bool) {
 			j.part.Release()
 			j.part = nil
 		}
-		if j.stage++; j.stage == len(j.p.stages.List) {
-			return 0, false
+		isNew := j.row == j.call.Rows
+		if isNew {
+			if j.stage++; j.stage == len(j.p.stages.List) {
+				return 0, false
+			}
+			if j.p.stages.List[j.stage].Part == nil {
+				return (j.call.Rows + j.perItem - 1) / j.perItem, true
+			}
+			j.row = 0
 		}
-		s := &j.p.stages.List[j.stage]
-		if s.Part == nil {
-			return (j.call.Rows + j.perItem - 1) / j.perItem, true
+		from, to := j.needed(j.row)
+		if j.row = to; from == to && !(isNew && j.call.Rows == 0) {
+			continue
 		}
-		c := &j.partial
+		s, c := &j.p.stages.List[j.stage], &j.partial
 		c.Operands = c.Operands[:0]
 		for i, at := range s.Operands {
-			c.Operands = append(c.Operands, j.operand(at, j.p.dtypes[j.stage][i]))
+			o := j.operand(at, j.p.dtypes[j.stage][i])
+			if s.Part.Operands[i].Extent&def.PerRow != 0 {
+				o.Array = rowsOf(o.Array, from, to)
+			}
+			c.Operands = append(c.Operands, o)
 		}
-		c.Params, c.Rows, c.Cols = j.call.Params, j.call.Rows, j.call.Cols
+		c.Params, c.Rows, c.Cols = j.call.Params, to-from, j.call.Cols
 		j.part = j.p.parts[j.stage].Bind(c, j.workers)
 	}
+}
+
+// needed returns the next rows of a part that something needs, from a row on: none if both ends are the number of
+// rows. Rows that nothing needs are among them where they are few, or where the part counts its elements.
+func (j *stagedJob) needed(row int) (from, to int) {
+	s := &j.p.stages.List[j.stage]
+	if s.Need == 0 {
+		return row, j.call.Rows
+	}
+	need := ints(j.values[s.Need-len(j.call.Operands)])
+	for from = row; from < len(need) && need[from] == 0; {
+		from++
+	}
+	switch {
+	case from == len(need):
+		return from, from
+	case j.p.counts[j.stage]:
+		return 0, len(need)
+	}
+	to = from + 1
+	for i := to; i < min(len(need), to+j.perItem); i++ {
+		if need[i] != 0 {
+			to = i + 1
+		}
+	}
+	return from, to
+}
+
+// rowsOf returns some rows of an array.
+func rowsOf(a num.Array, from, to int) num.Array {
+	a.Data, a.Rows = a.Data[min(len(a.Data), from*a.Stride*a.DType.Size()):], to-from
+	return a
 }
 
 // Do implements Job.

@@ -28,16 +28,22 @@ func TestSequencesCheck(t *testing.T) {
 			"a sequence alone": func(x []num.Array) bool { return x[3].Rows == 2 },
 			"fewer queries":    func(x []num.Array) bool { return x[3].Rows == 4 && x[0].Rows < 33 },
 			"beside NaN": func(x []num.Array) bool {
+				if x[3].Rows != 4 {
+					return false
+				}
 				v := x[2].At(int(x[4].Int(1, 0)), 0)
-				return x[3].Rows == 4 && v != v
+				return v != v
 			},
 		}},
 		{1, "sequences:normal/T=33,G=1,J=1,D=8,S=49,B=3", "dk", faults{
 			"none":             func([]num.Array) bool { return false },
 			"a sequence alone": func(x []num.Array) bool { return x[3].Rows == 2 },
 			"beside NaN": func(x []num.Array) bool {
+				if x[3].Rows != 4 {
+					return false
+				}
 				v := x[2].At(int(x[4].Int(1, 0)), 0)
-				return x[3].Rows == 4 && v != v
+				return v != v
 			},
 		}},
 		{2, "pages:normal/T=33,G=1,J=1,D=8,P=6,N=16,B=3,M=4", "o", faults{

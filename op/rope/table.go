@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"sync"
 
 	"tokitai/device"
 	"tokitai/num"
@@ -31,17 +32,21 @@ func Table(positions, pairs int, f Frequencies) (cos, sin []float32, err error) 
 		return nil, nil, err
 	}
 	cos, sin = make([]float32, positions*pairs), make([]float32, positions*pairs)
+	var all sync.WaitGroup
 	for i := range pairs {
-		turn := f.turn(i, pairs)
-		for p := range positions {
-			at := p*pairs + i
-			cos[at], sin[at] = 1, 0
-			if p > 0 {
-				cos[at] = f.round(turn, i, pairs, p, ball.Ball.Cos, ball.Big.Cos)
-				sin[at] = f.round(turn, i, pairs, p, ball.Ball.Sin, ball.Big.Sin)
+		all.Go(func() {
+			turn := f.turn(i, pairs)
+			for p := range positions {
+				at := p*pairs + i
+				cos[at], sin[at] = 1, 0
+				if p > 0 {
+					cos[at] = f.round(turn, i, pairs, p, ball.Ball.Cos, ball.Big.Cos)
+					sin[at] = f.round(turn, i, pairs, p, ball.Ball.Sin, ball.Big.Sin)
+				}
 			}
-		}
+		})
 	}
+	all.Wait()
 	return cos, sin, nil
 }
 

@@ -146,7 +146,7 @@ type placedParam struct {
 // It returns an error if there is no code for the instruction set, or no memory to
 // execute it in.
 func Compile(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (cpu.Program, error) {
-	if stages := d.Stages(dtypes); stages != nil {
+	if stages := d.LazyStages(dtypes); stages != nil {
 		return cpu.CompileStages(d, stages, func(part *def.Definition, dtypes []num.DType) (cpu.Program, error) {
 			if part.IsFlat() {
 				return Compile(part, dtypes, 0, set)

@@ -29,7 +29,7 @@ func TestTranslateForOthers(t *testing.T) {
 // parts replaces definitions with orderings by their parts: what is translated.
 func parts(list []*def.Definition) (all []*def.Definition) {
 	for _, d := range list {
-		stages := d.Stages(d.Formats()[0])
+		stages := d.LazyStages(d.Formats()[0])
 		if stages == nil {
 			all = append(all, d)
 			continue

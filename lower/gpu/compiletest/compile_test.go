@@ -44,9 +44,9 @@ func clang(t testing.TB) compile.Compiler { return gputest.NeedsClang(t) }
 
 var architectures = []architecture{
 	{"sm_80", nvrtc, testlevel.Full, testlevel.Exhaustive, 1, nvidiaLimit},
-	{"sm_90a", nvrtc, testlevel.Smoke, testlevel.Full, 5, nvidiaLimit},
+	{"sm_90a", nvrtc, testlevel.Smoke, testlevel.Full, 10, nvidiaLimit},
 	{"sm_100", nvrtc, testlevel.Full, testlevel.Exhaustive, 1, nvidiaLimit},
-	{"gfx942", clang, testlevel.Smoke, testlevel.Exhaustive, 7, func(b bounds) int { return amdLimit(b.threads, 64, 512, 512) }},
+	{"gfx942", clang, testlevel.Smoke, testlevel.Exhaustive, 14, func(b bounds) int { return amdLimit(b.threads, 64, 512, 512) }},
 	{"gfx1101", clang, testlevel.Full, testlevel.Exhaustive, 1, func(b bounds) int { return amdLimit(b.threads, 32, 1536, 256) }},
 }
 

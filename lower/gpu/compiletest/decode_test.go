@@ -23,7 +23,7 @@ import (
 func TestDecoded(t *testing.T) {
 	c := gputest.NeedsClang(t)
 	objdump := tool.Need(t, "llvm-objdump-22")
-	oneIn := map[string]int{"gfx942": testlevel.Pick(24, 7, 1), "gfx1100": testlevel.Pick(30, 8, 1)}
+	oneIn := map[string]int{"gfx942": testlevel.Pick(24, 14, 1), "gfx1100": testlevel.Pick(30, 16, 1)}
 	if testlevel.Current() >= testlevel.Full {
 		oneIn["gfx90a"], oneIn["gfx1151"] = 8, 8
 	}

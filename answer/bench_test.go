@@ -1,0 +1,58 @@
+package answer_test
+
+import (
+	"context"
+	"testing"
+
+	"tokitai/answer"
+	"tokitai/answer/answertest"
+	"tokitai/backend/cpu"
+	"tokitai/model"
+)
+
+// hundred is a decoder of 100 M parameters.
+var hundred = model.Config{
+	Vocabulary: 32000, Block: 1024, Layers: 12, Width: 768, Heads: 12, KVHeads: 4, Hidden: 2048,
+	Norm: "rms", Positions: "rope", FeedForward: "swiglu", Tied: true, RopeBase: 10000, Eps: 1e-5,
+}
+
+// BenchmarkAnswer measures prompts of 512 tokens, and answers of 64 tokens behind 16, alone and 16 together, of a decoder
+// of 100 M parameters with random weights.
+func BenchmarkAnswer(b *testing.B) {
+	for _, storage := range []string{"f32", "bf16"} {
+		c := hundred
+		c.Storage = storage
+		m, err := answertest.Model(c, 1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		e, err := answer.NewEngine(cpu.Queue(), m, answer.Limits{Sequences: 16, Tokens: 256, Rows: 64, PageSize: 64, Waiting: 99, NoReuse: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		run := func(name string, prompt, most, n int) {
+			b.Run(storage+"/"+name, func(b *testing.B) {
+				r := answer.Request{Prompt: make([]int32, prompt), Sampling: answer.DefaultSampling, Most: most, NoEnd: true}
+				for i := range r.Prompt {
+					r.Prompt[i] = int32(i * 37 % c.Vocabulary)
+				}
+				r.Sampling.Temperature = 0
+				for b.Loop() {
+					if _, _, err := e.Complete(context.Background(), r, n, nil); err != nil {
+						b.Fatal(err)
+					}
+				}
+				tokens := most * n
+				if most == 1 {
+					tokens = prompt
+				}
+				b.ReportMetric(float64(tokens)*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+			})
+		}
+		run("prompt", 512, 1, 1)
+		run("answer", 16, 64, 1)
+		run("together", 16, 64, 16)
+		e.Close()
+		m.Close()
+	}
+}

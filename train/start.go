@@ -1,0 +1,138 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"tokitai/device"
+	"tokitai/model"
+	"tokitai/model/huggingface"
+	"tokitai/num"
+)
+
+// Start is a network with its weights, from which a run can begin.
+type Start struct {
+	Config    model.Config // whose storage is f32
+	Tokenizer string       // path of the tokenizer.json that belongs to it, or ""
+
+	weights map[string]startWeight
+}
+
+type startWeight struct {
+	shape  []int
+	values []float32
+}
+
+// ReadStart reads the newest checkpoint of a run, a checkpoint, or a folder of transformers. Weights of
+// 16 bits become binary32, which has all their values.
+func ReadStart(dev device.Device, path string) (*Start, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Start{weights: map[string]startWeight{}}
+	if !info.IsDir() {
+		return s, s.readCheckpoint(path)
+	}
+	if file := filepath.Join(path, TokenizerFile); isFile(file) {
+		s.Tokenizer = file
+	}
+	if !isFile(filepath.Join(path, headerKey)) {
+		return s, s.readFolder(dev, path)
+	}
+	list, err := Checkpoints(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, badInput("%s: the run has no checkpoint yet", path)
+	}
+	return s, s.readCheckpoint(list[len(list)-1].Path)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func (s *Start) readCheckpoint(path string) error {
+	c, entries, err := ReadWeights(path)
+	if err != nil {
+		return err
+	}
+	s.Config = *c
+	for _, e := range entries {
+		a := num.Array{Data: e.Data, DType: e.DType, Rows: 1, Cols: len(e.Data) / e.DType.Size()}
+		s.weights[e.Name] = startWeight{e.Shape, floats(&a)}
+	}
+	return nil
+}
+
+func floats(a *num.Array) []float32 {
+	list := make([]float32, a.Cols)
+	for i := range list {
+		list[i] = a.At(0, i)
+	}
+	return list
+}
+
+func (s *Start) readFolder(dev device.Device, path string) error {
+	f, err := huggingface.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return badInput("%s: neither a run nor a folder of transformers: %w", path, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	f.Config.Storage = ""
+	s.Config = f.Config
+	loaded, err := f.Load(dev)
+	if err != nil {
+		return err
+	}
+	defer loaded.Close()
+	for name, w := range loaded.Tensors {
+		values, err := w.Float32s()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		s.weights[name] = startWeight{w.Shape(), slices.Clone(values)}
+	}
+	return nil
+}
+
+// Start takes the weights before the first step.
+func (t *Trainer) Start(s *Start, path string) error {
+	if len(s.weights) != len(t.names) {
+		return badInput("%s: it has %d weights, and the network of the settings %d", path, len(s.weights), len(t.names))
+	}
+	return t.begin(func(w *model.Value) ([]float32, error) {
+		v, ok := s.weights[w.Name]
+		if !ok {
+			return nil, badInput("%s: no weight %s, which the network of the settings has", path, w.Name)
+		}
+		if !slices.Equal(v.shape, w.Shape) {
+			return nil, badInput("%s: %s is %v, and by the settings %v", path, w.Name, v.shape, w.Shape)
+		}
+		return v.values, nil
+	})
+}
+
+// startOf has a trainer begin as a run did: with the weights that the run has kept as its checkpoint of step 0, if
+// they are not those of the seed. It returns false if the run has none yet.
+func (t *Trainer) startOf(folder string) (isKept bool, err error) {
+	path := filepath.Join(folder, checkpointFolder, checkpointName(0))
+	if !isFile(path) {
+		return false, nil
+	}
+	s := &Start{weights: map[string]startWeight{}}
+	if err := s.readCheckpoint(path); err != nil {
+		return true, err
+	}
+	return true, t.Start(s, path)
+}
