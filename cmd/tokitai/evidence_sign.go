@@ -163,7 +163,7 @@ further. --threshold says how many different keys must have signed.
 
 The file is JSON (docs/signatures.md has its members): "tokitai evidence verify --trust"
 reads it.`,
-		Example: `  tokitai evidence trust trust.json mine=mine.pub.pem`,
+		Example: `  tokitai evidence trust --help`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return wrongUse("no trust file given")

@@ -212,6 +212,18 @@ func TestRewritten(t *testing.T) {
 	if err := short.CheckSince(l.Checkpoint); err == nil || !strings.Contains(err.Error(), "entries were removed") {
 		t.Errorf("a shorter log: %v", err)
 	}
+	// Entries and all their hashes are edited, but nobody signed that.
+	same := appended(t, t.TempDir(), list[:5])
+	note, err := os.ReadFile(filepath.Join(honest, checkpointFile))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(same.dir, checkpointFile), note, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(same.dir, keys); err == nil || !strings.Contains(err.Error(), "entries were edited, and their hashes with them") {
+		t.Errorf("another log under the checkpoint: %v", err)
+	}
 	other := old
 	other.Origin = "example.org/other"
 	if err := short.CheckSince(other); err == nil || !strings.Contains(err.Error(), "the older checkpoint is of example.org/other") {
