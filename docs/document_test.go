@@ -16,6 +16,7 @@ var update = flag.Bool("update", false, "rewrite the generated parts of the docu
 var tablesByHand = map[string]int{
 	"definitions.md": 1, // the notation of nodes; TestDefinitionNodes wants every node in it
 	"protocol.md":    3, // frames, requests, errors; TestProtocolTables compares the numbers
+	"serving.md":     2, // members of requests, and paths
 	"stdio.md":       3, // formats; the tests of kernelprocess/stdio compare kernels and codes
 	"accuracy.md":    0, // generated as a whole, by the tests of accuracy
 	"kernels.md":     0, // generated as a whole, by the tests of lower/gpu/compiletest

@@ -61,12 +61,14 @@ func NewDecoder(c Config, sequences int, training bool) (*Decoder, error) {
 	}
 	d := &decoder{body: body{Builder: NewBuilder(), Config: c, tokens: sequences * c.Block, format: c.Format()}, sequences: sequences, training: training}
 	full := &Decoder{Config: c, Sequences: sequences}
-	d.measure = func(name string, logits, counts Ref) {
-		total := d.Value(name+"entropy", num.F32, 1)
-		d.CallInto(name+"entropy.sum", norm.TotalDefinition, nil, []Ref{d.Call(name+"entropy.row", Entropy, nil, logits)[0].As(1, d.tokens)}, []Ref{total})
-		d.Keep(counts)
-		d.Keep(total)
-		full.Routers = append(full.Routers, Measured{name, counts.Value().Name, total.Value().Name})
+	if training {
+		d.measure = func(name string, logits, counts Ref) {
+			total := d.Value(name+"entropy", num.F32, 1)
+			d.CallInto(name+"entropy.sum", norm.TotalDefinition, nil, []Ref{d.Call(name+"entropy.row", Entropy, nil, logits)[0].As(1, d.tokens)}, []Ref{total})
+			d.Keep(counts)
+			d.Keep(total)
+			full.Routers = append(full.Routers, Measured{name, counts.Value().Name, total.Value().Name})
+		}
 	}
 	logits, dlogits := d.forward()
 	if training {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -75,7 +76,7 @@ func encodedEnvelope(e *dsse.Envelope) (ledger.Envelope, error) {
 // checkpointSigner is a key that signs checkpoints.
 type checkpointSigner struct{ *attest.Signer }
 
-func (s checkpointSigner) SignBytes(data []byte) ([]byte, error) { return s.Sign(nil, data) }
+func (s checkpointSigner) SignBytes(data []byte) ([]byte, error) { return s.Sign(context.Background(), data) }
 
 func newLedgerAppend() *cobra.Command {
 	var f signFlags

@@ -43,7 +43,11 @@ recorded so far; it needs no server.`,
 				}
 			}
 			if out != "" {
-				return newfile.Write(out, func(w io.Writer) error { return page.Write(w, args...) })
+				if err := newfile.Write(out, func(w io.Writer) error { return page.Write(w, args...) }); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(c.OutOrStdout(), "page: %s\n", out)
+				return err
 			}
 			end, err := servePage(c, address, args...)
 			if err != nil {
