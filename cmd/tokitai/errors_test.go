@@ -68,7 +68,7 @@ func TestWrongUse(t *testing.T) {
 		{"explain nothing", `unknown operation "nothing"`},
 		{"explain softmax.forward --dtype f64", "f64"},
 		{"explain DIR/absent.def", "absent.def: no such file or directory"},
-		{"explain DIR/folder/", "is a directory"},
+		{"explain DIR/folder/", "is a folder without config.json"},
 		{"explain DIR/empty.def", "empty.def:1:1: the text is empty"},
 		{"explain DIR/wrong.def", "wrong.def:3:1: "},
 		{"explain DIR/upper.def", `upper.def:2:1: definition "Mine.Own": names are lower case: mine.own`},

@@ -76,7 +76,9 @@ func encodedEnvelope(e *dsse.Envelope) (ledger.Envelope, error) {
 // checkpointSigner is a key that signs checkpoints.
 type checkpointSigner struct{ *attest.Signer }
 
-func (s checkpointSigner) SignBytes(data []byte) ([]byte, error) { return s.Sign(context.Background(), data) }
+func (s checkpointSigner) SignBytes(data []byte) ([]byte, error) {
+	return s.Sign(context.Background(), data)
+}
 
 func newLedgerAppend() *cobra.Command {
 	var f signFlags
