@@ -76,7 +76,7 @@ var notRun = []struct {
 	command *regexp.Regexp
 	why     string
 }{
-	{regexp.MustCompile(`…|K/N|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|COMMAND|STEP\.\.\.|N)( |$|\))`), "it is a pattern"},
+	{regexp.MustCompile(`…|K/N|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|MODEL|PATH|COMMAND|STEP\.\.\.|N)( |/|$|\))`), "it is a pattern"},
 	{regexp.MustCompile(`(cuda|hip):\d|--device (cuda|hip)|REQUIRE=cuda|--hip .*--device amdemu|bench launches|--tensors|tokitai-gpu|my-gpu|--(cuda|hip) \S+ --entry \S+ --launch '[^']*'$`), "it needs a GPU, or AMD's libraries"},
 	{regexp.MustCompile(`tokitai kernel`), "TestKernelDocument of cmd/tokitai runs it, and compares its output"},
 	{regexp.MustCompile(`^(tokitai [a-z-]+( --[a-z]+( \S+)?)?|go (test|run|vet))$|^tokitai (verify mma|(evidence|ledger) [a-z]+)$`), "it names a command"},
@@ -215,6 +215,10 @@ func tail(text string) string {
 	return strings.Join(lines[max(0, len(lines)-12):], "\n")
 }
 
+// subcommand matches a word that may name a command of a command. After any other word, the help is that of the
+// command itself.
+var subcommand = regexp.MustCompile(`^[a-z]+$`)
+
 // unknownWords holds a command line to the help of the program: it returns what the program does
 // not know, or nothing.
 func unknownWords(text string, help func(command string) (string, int)) string {
@@ -226,13 +230,17 @@ func unknownWords(text string, help func(command string) (string, int)) string {
 	if !isProgram || len(words) == 0 {
 		return ""
 	}
-	said, code := help(words[0])
+	command := words[0]
+	if len(words) > 1 && subcommand.MatchString(words[1]) {
+		command += " " + words[1]
+	}
+	said, code := help(command)
 	if code != 0 {
-		return fmt.Sprintf("there is no command %s", words[0])
+		return fmt.Sprintf("there is no command %s", command)
 	}
 	for _, w := range words[1:] {
 		if m := commandFlag.FindStringSubmatch(w); m != nil && !strings.Contains(said, m[1]+" ") && !strings.Contains(said, m[1]+"\n") {
-			return fmt.Sprintf("%s has no flag %s", words[0], m[1])
+			return fmt.Sprintf("%s has no flag %s", command, m[1])
 		}
 	}
 	return ""
