@@ -11,9 +11,14 @@ DEVICE float sum_of_row(const Element* x, const Element* y, i64 depth) {
     for (int lane = 0; lane < own; lane++) {
         sum = 0.0f;
         for (i64 c = first + lane; c < depth; c += lanes) sum = sum + LOAD(x + c) * LOAD(y + c);
-        int level = 0;
-        for (; lane >> level & 1; level++) sum = tree[level] + sum;
-        tree[level] = sum;
+        bool isRight = true; // the sum has a left neighbour at every level below
+        UNROLL for (int level = 0; level < 9; level++) { // registers are indexed by constants
+            if (isRight && lane >> level & 1) sum = tree[level] + sum;
+            else if (isRight) {
+                tree[level] = sum;
+                isRight = false;
+            }
+        }
     }
     for (int step = 1; step < 32; step *= 2) sum = sum + SHFL_XOR(sum, step, 32);
     return sum;
