@@ -55,7 +55,7 @@ tokens) or "messages" (a conversation, for a model with a chat template), and an
 by its name, such as "temperature" or "max_tokens". It prints a line of JSON for each, in
 their order.`,
 		Example: `  tokitai generate run "It was" --max-tokens 40
-  tokitai generate run --file text.txt --temperature 0 --json
+  tokitai generate run --file prompt.txt --temperature 0 --json
   tokitai generate run --batch prompts.jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

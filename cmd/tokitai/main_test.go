@@ -109,7 +109,7 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"request.txt": "0 1 2\n0 0\n", "text.txt": "hello world\n", "ids.txt": "1 2 3\n", "conversation.json": `[{"role":"user","content":"hello"}]`, "model/tokenizer_config.json": `{"chat_template":"{% for m in messages %}{{ m.content }}{% endfor %}"}`, "frames.bin": "\x0a\x00\x00\x000 1 2\n0 0\n",
+	for name, text := range map[string]string{"request.txt": "0 1 2\n0 0\n", "text.txt": "hello world\n", "prompt.txt": "hello", "prompts.jsonl": "{\"prompt\": \"a\", \"max_tokens\": 2}\n", "ids.txt": "1 2 3\n", "conversation.json": `[{"role":"user","content":"hello"}]`, "model/tokenizer_config.json": `{"chat_template":"{% for m in messages %}{{ m.content }}{% endfor %}"}`, "frames.bin": "\x0a\x00\x00\x000 1 2\n0 0\n",
 		"rmsnorm.def": "tokitai-def 1\nrowwise rmsnorm\nin x[R,C]\nout y[R,C] as x\ny <- x * rsqrt(rowsum(x*x) / C)\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -125,6 +125,14 @@ func TestExamples(t *testing.T) {
 		if code, _, stderr := program(t.Context(), "train", "config.json", "--data", "text.txt", "--out", run, "--device", "cpu"); code != 0 {
 			t.Fatal(stderr)
 		}
+	}
+	code, answer, stderr := program(t.Context(), "generate", "run", "a", "--max-tokens", "2", "--seed", "1", "--json")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	writeText(t, "answer.json", answer)
+	if err := os.CopyFS("llama", os.DirFS(filepath.Join(exampleFolder, "../../model/huggingface/testdata/qwen3_moe"))); err != nil {
+		t.Fatal(err)
 	}
 	copyExample(t, "softmax.py")
 	copyExample(t, "softmax.cu")

@@ -154,7 +154,7 @@ something is unfinished, and nothing worse.`,
   tokitai verify softmax.forward --waive softmax.forward.C4 --shape R=5,C=4096 --level smoke
   tokitai verify layernorm.forward --param eps=1e-3 --level smoke
   tokitai verify softmax.forward --invariance --level smoke
-  tokitai verify softmax.forward --level smoke --shard 1/2 --out campaign --resume
+  tokitai verify softmax.forward --level smoke --shard 1/2 --out campaign
   tokitai verify mma --help`,
 		ValidArgsFunction: completeOperations,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args) },
