@@ -165,6 +165,8 @@ DEVICE void PREFIX_select(const PREFIX_ordering_params& p) {
     SHARED(u64, chosen, 3); // the digit, the mass before it, its mass; or the result
     SHARED(u32, count, 1);
     const u32 t = threadIdx.x, threads = blockDim.x, lane = t % 32, warp = t / 32, warps = threads / 32;
+    u32 run = BINS; // digits of a thread; threads are a power of two
+    for (u32 n = threads; n > 1; n /= 2) run /= 2;
     u32 width = 0; // bits of a column
     while ((p.cols - 1) >> width) width++;
     for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) {
@@ -223,7 +225,6 @@ DEVICE void PREFIX_select(const PREFIX_ordering_params& p) {
                 break;
             }
             // The digit at which the sums of masses reach the limit: each thread has neighbouring digits.
-            const u32 run = BINS / threads;
             u64 own = 0;
             for (u32 i = t * run; i < (t + 1) * run; i++) own += (u64)high[i] << 32 | low[i];
             u64 before = own;
