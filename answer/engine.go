@@ -130,7 +130,7 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// Start begins to compute an answer. It ends early if the context does.
+// Start starts to compute an answer, which ends early if the context does.
 func (e *Engine) Start(ctx context.Context, r Request) (*Answer, error) {
 	answers, err := e.StartAll(ctx, []Request{r})
 	if err != nil {
@@ -139,7 +139,7 @@ func (e *Engine) Start(ctx context.Context, r Request) (*Answer, error) {
 	return answers[0], nil
 }
 
-// StartAll begins to compute several answers, all of them or none.
+// StartAll starts all requests. If one is refused, it starts none and returns the error.
 func (e *Engine) StartAll(ctx context.Context, requests []Request) ([]*Answer, error) {
 	var list []*sequence
 	var answers []*Answer

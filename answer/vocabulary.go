@@ -8,7 +8,7 @@ import (
 	"tokitai/tokenizer"
 )
 
-// Vocabulary turns text into tokens and back.
+// A Vocabulary converts between text and tokens.
 type Vocabulary interface {
 	// Encode returns the tokens of a text; with special, also those that begin and end a document. Names of
 	// special tokens in the text count as these.

@@ -73,8 +73,7 @@ var (
 		b.Formula("dx = dy * (1 - tanh(x / cap)^2)")
 	}))
 
-	// RMSNorm1 is rmsnorm.forward with 1 + gamma in the place of gamma, so that a weight of 0 changes
-	// nothing.
+	// RMSNorm1 is rmsnorm.forward scaled by 1+gamma instead of gamma.
 	RMSNorm1 = def.Must(def.Rowwise("model.rmsnorm1", func(b *def.Builder) {
 		x := b.In("x")
 		gamma := b.InCol("gamma", def.Like("x").Or(num.F32))

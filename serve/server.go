@@ -86,7 +86,7 @@ func (s *Server) model() *answer.Model { return s.engine.Model() }
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// HTTP returns an http.Server of the server, with limits for clients that stall.
+// HTTP returns an http.Server that serves s and times out clients that stall.
 func (s *Server) HTTP() *http.Server {
 	return &http.Server{
 		Handler: s, ReadHeaderTimeout: stall, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,

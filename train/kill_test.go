@@ -14,8 +14,8 @@ import (
 
 const killedVariable = "TOKITAI_TEST_KILLED_RUN"
 
-// TestRandomKills kills processes that train, each at a random moment, until one comes to its end. The chain and
-// the metrics are those of the run that nothing disturbed.
+// TestRandomKills kills training processes at random moments until one of them finishes the run. Its chain and
+// metrics must equal those of an undisturbed run.
 func TestRandomKills(t *testing.T) {
 	if folder := os.Getenv(killedVariable); folder != "" {
 		fmt.Println("trains")

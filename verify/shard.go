@@ -200,7 +200,7 @@ type ShardResults struct {
 	notes map[string]json.RawMessage
 }
 
-// ReadShard reads the journal of a shard, which may be running still.
+// ReadShard reads the journal of a shard. The shard may still be running.
 func ReadShard(path string) (*ShardResults, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -233,8 +233,8 @@ func TestShardsRefused(t *testing.T) {
 	}
 }
 
-// TestCut checks that every case is in one shard, that the cut is always the same, and that no shard has
-// more work than the mean and the largest case.
+// TestCut checks that every case is in exactly one shard, that the cut is deterministic, and that no shard has
+// more work than the mean plus the largest case.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	targets := cpuTargets()[:3]

@@ -14,7 +14,8 @@ var Config = model.Config{
 	Norm: "rms", Positions: "rope", FeedForward: "swiglu", RopeBase: 10000, Eps: 1e-5,
 }
 
-// Model returns a model with random weights on the CPU, larger than initial ones, so that answers vary.
+// Model returns a model on the CPU with random weights. They are larger than those that training
+// starts with, so that different prompts get different answers.
 func Model(c model.Config, seed uint64) (*answer.Model, error) {
 	d, err := model.NewDecoder(c, 1, false)
 	if err != nil {

@@ -193,7 +193,7 @@ shard that is given twice.
 The exit code is 0 if all are accepted, 2 for files that are no shards of one campaign, 3 if a
 kernel is rejected, and 4 if shards or cases are missing: each shard is named, and no
 report is written.`,
-		Example: `  tokitai evidence merge --help`,
+		Example: `  tokitai evidence merge --out merged shards/shard-1-of-2.jsonl shards/shard-2-of-2.jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:

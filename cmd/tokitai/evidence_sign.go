@@ -163,7 +163,7 @@ further. --threshold says how many different keys must have signed.
 
 The file is JSON (docs/signatures.md has its members): "tokitai evidence verify --trust"
 reads it.`,
-		Example: `  tokitai evidence trust --help`,
+		Example: `  tokitai evidence trust others.json me=me.pub.pem`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return wrongUse("no trust file given")
@@ -244,7 +244,7 @@ it, gets further signatures.
 The private key is in a PEM file (--key), or an ssh-agent has it (--agent).
 --predicate-type signs any JSON file as a predicate of that type, about the files whose
 SHA-256 are in a file as sha256sum writes it.`,
-		Example: `  tokitai evidence sign --help`,
+		Example: `  tokitai evidence sign call --key me.key.pem`,
 		Args:    oneArgument("folder, archive or file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			signers, err := f.signers(c)
@@ -378,13 +378,10 @@ The exit code is 2 for files that are malformed, truncated or of a newer version
 signature is wrong, its key is not trusted, retired or swapped with another, or the
 signatures are too few, if a report contradicts itself, or if the ledger was edited or
 does not have the envelope.`,
-		Example: `  tokitai evidence verify --help`,
+		Example: `  tokitai evidence verify signed.intoto.jsonl --trust trust.json`,
 		Args:    oneArgument("file of envelopes"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if trust == "" {
-				return wrongUse("no --trust given: want the file that says which keys count")
-			}
-			t, err := attest.ReadTrust(trust)
+			t, err := readTrust(trust)
 			if err != nil {
 				return err
 			}

@@ -26,8 +26,8 @@ func newLedger() *cobra.Command {
 		Long: `Keep signed evidence in an append-only log: a Merkle tree whose root is signed, in plain
 files (docs/ledger.md). Anyone finds an entry that was edited. Whoever has an older
 checkpoint finds a fork, a second log in the place of the first.`,
-		Example: `  tokitai ledger append --help
-  tokitai ledger verify --help`,
+		Example: `  tokitai ledger append evidence.ledger signed.intoto.jsonl --key me.key.pem --trust trust.json --origin example.org/mine
+  tokitai ledger verify ledger --trust trust.json`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return wrongUse("no command given: want append, prove or verify")
@@ -94,7 +94,7 @@ a ledger in DIR, one is made; --origin names it, as example.org/evidence.
 A crash leaves the ledger as it was or as it will be; a lock keeps two processes from
 appending at once. The exit code is 3 if the ledger was edited, or an envelope is not
 accepted.`,
-		Example: `  tokitai ledger append --help`,
+		Example: `  tokitai ledger append mine.ledger signed.intoto.jsonl --key me.key.pem --trust trust.json --origin example.org/mine`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return wrongUse("want the folder of a ledger, and files of envelopes")
@@ -102,10 +102,7 @@ accepted.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if trust == "" {
-				return wrongUse("no --trust given: want the file that says which keys count")
-			}
-			t, err := attest.ReadTrust(trust)
+			t, err := readTrust(trust)
 			if err != nil {
 				return err
 			}
@@ -190,7 +187,7 @@ func newLedgerProve() *cobra.Command {
 		Long: `Write a proof that the entry at a position, or a file's first envelope, is in the ledger in DIR. It has
 the entry, the hashes that lead from it to the root, and the signed checkpoint, in the
 form c2sp.org/tlog-proof. 'tokitai ledger verify --proof' checks it without the ledger.`,
-		Example: `  tokitai ledger prove --help`,
+		Example: `  tokitai ledger prove ledger 0 --trust trust.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return wrongUse("want the folder of a ledger, and a position or a file of envelopes")
@@ -236,12 +233,17 @@ form c2sp.org/tlog-proof. 'tokitai ledger verify --proof' checks it without the 
 	return c
 }
 
-// readLedger reads a ledger and checks all of it.
-func readLedger(dir, trust string) (*ledger.Log, error) {
-	if trust == "" {
+// readTrust reads the file of the flag --trust, which has to be given.
+func readTrust(path string) (*attest.Trust, error) {
+	if path == "" {
 		return nil, wrongUse("no --trust given: want the file that says which keys count")
 	}
-	t, err := attest.ReadTrust(trust)
+	return attest.ReadTrust(path)
+}
+
+// readLedger reads a ledger and checks all of it.
+func readLedger(dir, trust string) (*ledger.Log, error) {
+	t, err := readTrust(trust)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +265,7 @@ that file's first envelope.
 
 The exit code is 2 for files that are malformed or truncated; 3 if an entry was edited or
 removed, at a fork, and for signatures that do not count.`,
-		Example: `  tokitai ledger verify --help`,
+		Example: `  tokitai ledger verify ledger --trust trust.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
@@ -278,10 +280,7 @@ removed, at a fork, and for signatures that do not count.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if trust == "" {
-				return wrongUse("no --trust given: want the file that says which keys count")
-			}
-			t, err := attest.ReadTrust(trust)
+			t, err := readTrust(trust)
 			if err != nil {
 				return err
 			}

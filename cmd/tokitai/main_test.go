@@ -50,11 +50,14 @@ func program(ctx context.Context, args ...string) (code int, stdout, stderr stri
 
 // eachCommand visits the program and its commands, with their names.
 func eachCommand(visit func(path []string, c *cobra.Command)) {
-	root := newRoot()
-	visit(nil, root)
-	for _, c := range root.Commands() {
-		visit([]string{c.Name()}, c)
+	var walk func(path []string, c *cobra.Command)
+	walk = func(path []string, c *cobra.Command) {
+		visit(path, c)
+		for _, c := range c.Commands() {
+			walk(append(slices.Clone(path), c.Name()), c)
+		}
 	}
+	walk(nil, newRoot())
 	visit([]string{"help"}, newHelp())
 }
 
@@ -131,6 +134,19 @@ func TestExamples(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	writeText(t, "answer.json", answer)
+	for _, line := range []string{
+		"run softmax.forward --in x.safetensors --out called.safetensors --report call --device cpu",
+		"evidence key me --plain",
+		"evidence trust trust.json me=me.pub.pem",
+		"evidence sign call --key me.key.pem --out signed.intoto.jsonl",
+		"ledger append ledger signed.intoto.jsonl --key me.key.pem --trust trust.json --origin example.org/mine",
+		"verify softmax.forward --dtype f16 --level smoke --device cpu --lowering cpu.rowwise --shard 1/2 --out shards",
+		"verify softmax.forward --dtype f16 --level smoke --device cpu --lowering cpu.rowwise --shard 2/2 --out shards",
+	} {
+		if code, _, stderr := program(t.Context(), strings.Fields(line)...); code != 0 {
+			t.Fatalf("%s: %s", line, stderr)
+		}
+	}
 	if err := os.CopyFS("llama", os.DirFS(filepath.Join(exampleFolder, "../../model/huggingface/testdata/qwen3_moe"))); err != nil {
 		t.Fatal(err)
 	}
@@ -149,8 +165,8 @@ func TestExamples(t *testing.T) {
 				continue
 			}
 			seen[line] = true
-			if isFirst := !ran[c.Name()]; isFirst || testlevel.Current() > testlevel.Smoke {
-				ran[c.Name()] = true
+			if isFirst := !ran[strings.Join(path, " ")]; isFirst || testlevel.Current() > testlevel.Smoke {
+				ran[strings.Join(path, " ")] = true
 				t.Run(line, func(t *testing.T) { runExample(t, line) })
 			}
 		}

@@ -185,8 +185,7 @@ func TestEdited(t *testing.T) {
 	}
 }
 
-// TestRewritten: an owner who edits an entry and signs everything anew is found by whoever has an older
-// checkpoint, and only then.
+// TestRewritten edits an entry and signs the whole ledger again. Only an older checkpoint reveals it.
 func TestRewritten(t *testing.T) {
 	quickly(t)
 	honest, forked := t.TempDir(), t.TempDir()

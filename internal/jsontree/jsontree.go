@@ -310,7 +310,7 @@ func (p *parser) escape() (rune, error) {
 	return 0, p.errorf("lone surrogate %s", p.data[p.at:p.at+6])
 }
 
-// unit reads a UTF-16 code unit written as \uXXXX.
+// unit reads a UTF-16 code unit: \u and four hexadecimal digits.
 func (p *parser) unit(at int) (rune, bool) {
 	if at+6 > len(p.data) || p.data[at] != '\\' || p.data[at+1] != 'u' {
 		return 0, false

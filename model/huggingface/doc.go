@@ -9,8 +9,8 @@
 // them are mapped into memory, not copied. Others are put together: experts, which files have one by one, and fused
 // or transposed projections. Write goes the other way.
 //
-// The families are those of the list Families. Both spellings of transformers are read, that of version 4
-// (rope_theta, rope_scaling, torch_dtype) and that of version 5 (rope_parameters, dtype).
+// Families lists the supported families. Both spellings of a configuration are accepted: that of transformers 4
+// (rope_theta, rope_scaling, torch_dtype) and that of transformers 5 (rope_parameters, dtype).
 //
 // Nothing in a folder is run, and nothing but the named files is read.
 package huggingface

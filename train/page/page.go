@@ -28,7 +28,7 @@ var document []byte
 // mark stands in the document where the data of a file go.
 var mark = []byte("<!--data-->")
 
-// MaxRuns is how many runs a page shows at most.
+// MaxRuns is the largest number of runs on a page.
 const MaxRuns = 2
 
 // Server serves the page of one run or two:
@@ -312,7 +312,7 @@ func last(of func(l *train.Line) *float32) func(r *run) (float64, bool) {
 	}
 }
 
-// Write writes the page of runs as a file that needs no server.
+// Write writes a page that shows the runs in folders and needs no server.
 func Write(w io.Writer, folders ...string) error {
 	s, err := New(folders...)
 	if err != nil {
