@@ -15,6 +15,7 @@ import (
 
 	"tokitai/chat"
 	"tokitai/data"
+	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/op/sample"
@@ -41,8 +42,8 @@ type Model struct {
 type Identity struct {
 	Model     string `json:"model"`              // weights: names, formats, shapes, bytes
 	Program   string `json:"program"`            // calls with their definitions, from tokens to the token drawn
-	Policy    string `json:"policy"`             // of products
-	Rule      string `json:"rule"`               // by which their sums are rounded
+	Policy    string `json:"policy"`             // of products: same
+	Rule      string `json:"rule"`               // by which their sums are rounded, as engine.WithRule takes it
 	Tokenizer string `json:"tokenizer"`          // bytes, or the digest of tokenizer.json
 	Template  string `json:"template,omitempty"` // digest of the file that has the chat template
 }
@@ -105,6 +106,16 @@ func NewModel(name string, c model.Config, weights map[string]*tensor.Tensor) (*
 		return nil, err
 	}
 	return m, nil
+}
+
+// Follow has the products of a model summed by another rule than fma: see engine.WithRule. The engines made from then on
+// follow it.
+func (m *Model) Follow(rule def.Accum) error {
+	if err := rule.Takes(m.Config.Format()); err != nil {
+		return badInput("%s: %w", m.Name, err)
+	}
+	m.Identity.Rule = rule.String()
+	return nil
 }
 
 func closeAll(weights map[string]*tensor.Tensor) error {

@@ -18,8 +18,11 @@ import (
 	"tokitai/answer"
 	"tokitai/chat"
 	"tokitai/chat/jinja"
+	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/readfile"
+	"tokitai/model"
+	"tokitai/num"
 )
 
 // generateFlags are the flags of generate.
@@ -29,6 +32,8 @@ type generateFlags struct {
 	bias, stops                       []string
 	noEnd, isChat, isEcho, json       bool
 	system, date, file, batch, device string
+	rule                              string
+	together                          int // answers
 }
 
 func newGenerate() *cobra.Command {
@@ -91,6 +96,8 @@ their order.`,
 	flags.BoolVar(&f.isEcho, "echo", false, "with --json, tell logprobs of the prompt too")
 	flags.IntVar(&f.guesses, "guess", 4, "guess `N` tokens at a time from what the prompt and the answer repeat; changes no bit")
 	deviceFlag(flags, &f.device, "auto", "compute on")
+	flags.IntVar(&f.together, "sequences", answer.DefaultLimits.Sequences, "compute at most `N` answers together; changes no bit")
+	ruleFlag(c, &f.rule)
 	jsonFlag(c, &f.json)
 	registerProgress(c)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
@@ -109,6 +116,8 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 		return wrongUse("--system and --date are for --chat")
 	case f.choices < 1 || f.choices > 1024:
 		return wrongUse("-n is %d, want 1 to 1024", f.choices)
+	case f.together < 1 || f.together > 4096:
+		return wrongUse("--sequences is %d, want 1 to 4096", f.together)
 	case f.most < 1:
 		return wrongUse("--max-tokens is %d, want at least 1", f.most)
 	case (f.top >= 0 || f.isEcho) && !f.json && f.batch == "":
@@ -128,7 +137,7 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 	if err := checkDevice(f.device); err != nil {
 		return err
 	}
-	return withModel(c, f.device, args[0], func(q *engine.Queue, m *answer.Model) error {
+	return withModel(c, f.device, args[0], f.rule, func(q *engine.Queue, m *answer.Model) error {
 		if f.batch != "" {
 			return f.runBatch(c, q, m)
 		}
@@ -140,8 +149,23 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 	})
 }
 
-// withModel calls f with a model on a device; both are closed afterwards.
-func withModel(c *cobra.Command, device, path string, f func(q *engine.Queue, m *answer.Model) error) error {
+// ruleFlag adds the flag --rule to a command that computes with a model.
+func ruleFlag(c *cobra.Command, rule *string) {
+	c.Flags().StringVar(rule, "rule", "fma", "sum products by `RULE`: fma, on every device; fast, that of this device's tensor cores; or one by name, such as mma(16,25)")
+	c.RegisterFlagCompletionFunc("rule", cobra.FixedCompletions([]string{"fma", "fast", "mma(16,25)"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// parseRule returns the rule that --rule names, for operands of a format.
+func parseRule(q *engine.Queue, name string, format num.DType) (def.Accum, error) {
+	if name == "fast" {
+		return model.FastRule(q, format)
+	}
+	rule, err := def.ParseAccum(name)
+	return rule, asUse(err)
+}
+
+// withModel calls f with a model on a device, whose products follow a rule; both are closed afterwards.
+func withModel(c *cobra.Command, device, path, rule string, f func(q *engine.Queue, m *answer.Model) error) error {
 	return withQueue(c, device, func(q *engine.Queue) error {
 		progress := startProgress(c)
 		progress.say("reading %s", path)
@@ -151,6 +175,13 @@ func withModel(c *cobra.Command, device, path string, f func(q *engine.Queue, m 
 			return err
 		}
 		defer m.Close()
+		r, err := parseRule(q, rule, m.Config.Format())
+		if err != nil {
+			return err
+		}
+		if err := m.Follow(r); err != nil {
+			return err
+		}
 		return f(q, m)
 	})
 }
@@ -286,8 +317,9 @@ func generatedOf(q *engine.Queue, m *answer.Model, r *answer.Request, list []ans
 // limits returns those of an engine for n answers at a time.
 func (f *generateFlags) limits(n int) answer.Limits {
 	l := answer.DefaultLimits
-	l.Sequences = min(n, l.Sequences)
+	l.Sequences = min(n, f.together)
 	l.Waiting = max(n, f.choices, l.Waiting)
+	l.Widen()
 	return l
 }
 
@@ -463,7 +495,7 @@ func (f *generateFlags) runBatch(c *cobra.Command, q *engine.Queue, m *answer.Mo
 	if len(jobs) == 0 {
 		return wrongUse("--batch: %s has no prompts", f.batch)
 	}
-	l := f.limits(answer.DefaultLimits.Sequences)
+	l := f.limits(f.together)
 	for _, j := range jobs {
 		l.Waiting += j.n
 	}
