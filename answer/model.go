@@ -15,10 +15,13 @@ import (
 
 	"tokitai/chat"
 	"tokitai/data"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/model"
+	"tokitai/num"
 	"tokitai/op/sample"
 	"tokitai/tensor"
+	"tokitai/tensor/safetensors"
 	"tokitai/tokenizer"
 	"tokitai/train"
 )
@@ -75,7 +78,7 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 	}
 	weights := map[string]*tensor.Tensor{}
 	for _, e := range entries {
-		t, err := tensor.FromBytes(q.Device(), e.DType, e.Data, e.Shape...)
+		t, err := asStored(q.Device(), &e, c.Format())
 		if err != nil {
 			closeAll(weights)
 			return nil, err
@@ -91,6 +94,20 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// asStored returns a weight of a checkpoint in the format that the network reads: rounded to 16 bits, as it was
+// while the network was trained.
+func asStored(dev device.Device, e *safetensors.Entry, format num.DType) (*tensor.Tensor, error) {
+	if e.DType == format {
+		return tensor.FromBytes(dev, e.DType, e.Data, e.Shape...)
+	}
+	n := len(e.Data) / e.DType.Size()
+	from, values := num.Array{DType: e.DType, Rows: 1, Cols: n, Stride: n, Data: e.Data}, make([]float32, n)
+	for i := range values {
+		values[i] = from.At(0, i)
+	}
+	return tensor.FromFloat32(dev, format, values, e.Shape...)
 }
 
 // NewModel returns a model of bytes with given weights, which it owns from then on.

@@ -107,6 +107,9 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 		return p, p.err
 	}
 	candidates := q.backend.Preferred(d)
+	if s.policy == Same && s.ruleOf(d, c) != def.FMAChain { // the CPU has the rules of tensor cores on demand
+		candidates = slices.Concat(candidates, q.backend.OnDemand(d))
+	}
 	var first error
 	for i := range candidates {
 		l := candidates[i]
@@ -122,7 +125,7 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 		}
 	}
 	if first == nil {
-		first = &InadmissibleError{Lowering: d.Name, Device: q.device.Name(), Reason: fmt.Sprintf("policy %s leaves no lowering", s.policy)}
+		first = &InadmissibleError{Lowering: d.Name, Device: q.device.Name(), Reason: s.leavesNone(d, c)}
 	}
 	return nil, first
 }
@@ -309,7 +312,22 @@ func (q *Queue) checkNamed(s *settings, l *Lowering, d *def.Definition, c *lower
 
 // allows reports whether the policy allows a lowering for a call.
 func (q *Queue) allows(s *settings, l *Lowering, d *def.Definition, c *lower.Call) bool {
-	return s.policy != Same || l.Promise.IsBits() && q.accumOf(l, d, c) == def.FMAChain
+	return s.policy != Same || l.Promise.IsBits() && q.accumOf(l, d, c) == s.ruleOf(d, c)
+}
+
+// ruleOf returns the rule by which policy Same adds up the products of a call.
+func (s *settings) ruleOf(d *def.Definition, c *lower.Call) def.Accum {
+	if format := c.Operands[0].DType; d.Multiplies() && (format == num.F16 || format == num.BF16) {
+		return s.rule
+	}
+	return def.FMAChain
+}
+
+func (s *settings) leavesNone(d *def.Definition, c *lower.Call) string {
+	if m := s.ruleOf(d, c); m != def.FMAChain {
+		return fmt.Sprintf("policy %s leaves no lowering that adds by the rule %s", s.policy, m)
+	}
+	return fmt.Sprintf("policy %s leaves no lowering", s.policy)
 }
 
 // accumOf returns a lowering's accumulation rule for a call.
@@ -325,5 +343,5 @@ func (q *Queue) notUnder(s *settings, l *Lowering, d *def.Definition, c *lower.C
 	if !l.Promise.IsBits() {
 		got = l.Name + " does not promise bits"
 	}
-	return bad(d, "lowering", got, fmt.Sprintf("the rule %s and the reference's bits under policy %s", def.FMAChain, s.policy))
+	return bad(d, "lowering", got, fmt.Sprintf("the rule %s and the reference's bits under policy %s", s.ruleOf(d, c), s.policy))
 }

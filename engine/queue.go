@@ -19,7 +19,7 @@ type Policy uint8
 const (
 	// Fast uses the first admitted lowering in the backend's order.
 	Fast Policy = iota
-	// Same uses only the rule fma, which has the same bits on every device.
+	// Same uses only the rule fma, which has the same bits on every device, or that of WithRule.
 	Same
 )
 
@@ -96,6 +96,7 @@ type Queue struct {
 // settings is what options change, for a queue or for one call.
 type settings struct {
 	policy    Policy
+	rule      def.Accum // of policy Same, for products of f16 and bf16
 	badIndex  BadIndex
 	admission Admission
 	using     *Lowering
@@ -129,6 +130,11 @@ func (o callOption) apply(s *settings) { o(s) }
 
 // WithPolicy sets the policy.
 func WithPolicy(p Policy) Option { return func(s *settings) { s.policy = p } }
+
+// WithRule has policy Same add the products of operands in f16 and bf16 by the rule of a tensor core instead of
+// fma: all lowerings of that rule give the same bits, and a device that has none refuses the call. Other
+// products stay with fma.
+func WithRule(m def.Accum) Option { return func(s *settings) { s.rule = m } }
 
 // WithBadIndex sets how out-of-range indices are handled.
 func WithBadIndex(b BadIndex) Option { return func(s *settings) { s.badIndex = b } }
