@@ -106,7 +106,7 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 		p := q.planFor(d, s, l, c)
 		return p, p.err
 	}
-	candidates := q.candidates(d, s)
+	candidates := q.candidates(d, s, c)
 	var first error
 	for i := range candidates {
 		l := candidates[i]
@@ -129,8 +129,8 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 
 // candidates returns the lowerings that a call may choose, best first. What a processor replays is chosen where
 // the rule demands it.
-func (q *Queue) candidates(d *def.Definition, s *settings) []*Lowering {
-	if s.rule == def.FMAChain {
+func (q *Queue) candidates(d *def.Definition, s *settings, c *lower.Call) []*Lowering {
+	if s.ruleOf(d, c) == def.FMAChain {
 		return q.backend.Preferred(d)
 	}
 	return slices.Concat(q.backend.Preferred(d), q.backend.OnDemand(d))

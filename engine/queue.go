@@ -20,7 +20,7 @@ type Policy uint8
 const (
 	// Fast uses the first admitted lowering in the backend's order.
 	Fast Policy = iota
-	// Same uses only the rule fma, which has the same bits on every device.
+	// Same uses only the rule fma, which has the same bits on every device, or that of WithRule.
 	Same
 )
 

@@ -22,7 +22,6 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/readfile"
 	"tokitai/model"
-	"tokitai/num"
 )
 
 // generateFlags are the flags of generate.
@@ -151,17 +150,27 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 
 // ruleFlag adds the flag --rule to a command that computes with a model.
 func ruleFlag(c *cobra.Command, rule *string) {
-	c.Flags().StringVar(rule, "rule", "fma", "sum products by `RULE`: fma, on every device; fast, that of this device's tensor cores; or one by name, such as mma(16,25)")
+	c.Flags().StringVar(rule, "rule", "", "sum products by `RULE`: fma, on every device; fast, that of this device's tensor cores; or one by name, such as mma(16,25) (default: that of the run, or fma)")
 	c.RegisterFlagCompletionFunc("rule", cobra.FixedCompletions([]string{"fma", "fast", "mma(16,25)"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// parseRule returns the rule that --rule names, for operands of a format.
-func parseRule(q *engine.Queue, name string, format num.DType) (def.Accum, error) {
-	if name == "fast" {
-		return model.FastRule(q, format)
+// follow has a model follow the rule that --rule names.
+func follow(q *engine.Queue, m *answer.Model, name string) error {
+	var rule def.Accum
+	var err error
+	switch name {
+	case "":
+		return nil
+	case "fast":
+		rule, err = model.FastRule(q, m.Config.Format())
+	default:
+		rule, err = def.ParseAccum(name)
+		err = asUse(err)
 	}
-	rule, err := def.ParseAccum(name)
-	return rule, asUse(err)
+	if err != nil {
+		return err
+	}
+	return m.Follow(rule)
 }
 
 // withModel calls f with a model on a device, whose products follow a rule; both are closed afterwards.
@@ -175,11 +184,7 @@ func withModel(c *cobra.Command, device, path, rule string, f func(q *engine.Que
 			return err
 		}
 		defer m.Close()
-		r, err := parseRule(q, rule, m.Config.Format())
-		if err != nil {
-			return err
-		}
-		if err := m.Follow(r); err != nil {
+		if err := follow(q, m, rule); err != nil {
 			return err
 		}
 		return f(q, m)
