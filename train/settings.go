@@ -14,6 +14,7 @@ import (
 
 	"tokitai/data"
 	"tokitai/def"
+	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/num"
 )
@@ -38,6 +39,21 @@ type Config struct {
 	Clip      float64 `json:"clip"`     // the largest norm of the gradients; 0 for any
 	Seed      uint64  `json:"seed"`
 	Sums      string  `json:"sums,omitempty"` // the rule by which products of bf16 are added up: fma if it is "", or that of a tensor core, such as mma(16,25)
+}
+
+// FastSums stands for the rule of the tensor cores of the device that begins a run.
+const FastSums = "fast"
+
+// settle names the rule that FastSums stands for.
+func (c *Config) settle(q *engine.Queue) error {
+	if c.Sums != FastSums {
+		return nil
+	}
+	rule, err := model.FastRule(q, c.Format())
+	if c.Sums = rule.String(); rule == def.FMAChain {
+		c.Sums = ""
+	}
+	return err
 }
 
 // Rule returns the rule of the products' sums. Check has accepted it.
@@ -236,7 +252,11 @@ func (s *Settings) Check() error {
 
 // checkPrecision returns an error for formats in which nothing is trained, and rules that add up nothing.
 func (c *Config) checkPrecision() error {
-	switch m, err := def.ParseAccum(cmp.Or(c.Sums, def.FMAChain.String())); {
+	sums := c.Sums
+	if sums == FastSums {
+		sums = ""
+	}
+	switch m, err := def.ParseAccum(cmp.Or(sums, def.FMAChain.String())); {
 	case c.Format() == num.F16:
 		return badInput("precision is f16, want f32 or bf16: most gradients are too small for f16")
 	case err != nil:

@@ -109,6 +109,9 @@ func New(q *engine.Queue, c Config, corpus *data.Corpus) (*Trainer, error) {
 	if err := settings.Check(); err != nil {
 		return nil, err
 	}
+	if err := c.settle(q); err != nil {
+		return nil, err
+	}
 	if c.Vocabulary < corpus.Tokenizer.Size {
 		return nil, tooSmall(c.Vocabulary, corpus)
 	}

@@ -50,6 +50,10 @@ the other parameters alone: not from the device, the batch, or --guess. A seed t
 given is drawn, and printed on standard error. With --json the answer has a receipt, from
 which 'tokitai replay' computes it again.
 
+Sums of products are rounded by a rule, which the receipt names. Rule fma is the same on
+every device and slow on GPUs; --rule fast takes that of this device's tensor cores, for a
+model of 16 bits. CPUs compute that one too, so that a replay anywhere gives the same bits.
+
 Of the parameters, repetition, frequency and presence penalties and then biases change the
 logits; temperature, top-k, top-p and min-p choose among them, one after another. Logprobs
 are those of the logits as the model gives them.

@@ -142,9 +142,6 @@ func (f *trainFlags) given(args []string, s train.Settings) (train.Settings, err
 	return s, nil
 }
 
-// fastSums is what --set sums=fast gives: the rule of the device's tensor cores, which becomes the run's.
-const fastSums = "fast"
-
 func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	s, err := f.settings(args)
 	switch {
@@ -171,13 +168,6 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	return withQueue(c, f.device, func(q *engine.Queue) error {
-		if s.Sums == fastSums {
-			rule, err := model.FastRule(q, s.Format())
-			if err != nil {
-				return err
-			}
-			s.Sums = rule.String()
-		}
 		switch {
 		case f.dryRun:
 			return f.plan(c, q, s, corpus)
