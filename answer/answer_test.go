@@ -4,12 +4,14 @@ import (
 	"context"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
 	"tokitai/answer"
 	"tokitai/answer/answertest"
 	"tokitai/backend/cpu"
+	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
 	"tokitai/model"
@@ -180,28 +182,41 @@ func TestTraining(t *testing.T) {
 	learned.Norm, learned.Positions, learned.FeedForward, learned.Bias, learned.Tied, learned.Storage = "layer", "learned", "gelu", true, true, "bf16"
 	mixture.Mixture, mixture.HeadNorm, mixture.Storage = model.Mixture{Experts: 5, PerToken: 2, Hidden: 24, IsNormalised: true}, "each", "f16"
 	mixture.Windows, mixture.AttentionCap, mixture.LogitCap = model.NumbersOf(20, 0), 30, 20
-	for name, c := range map[string]model.Config{"tiny": tiny, "learned": learned, "mixture": mixture} {
-		t.Run(name, func(t *testing.T) {
-			if name == "mixture" {
+	for _, x := range []struct {
+		name   string
+		config model.Config
+		rule   def.Accum
+	}{
+		{"tiny", tiny, def.FMAChain},
+		{"learned", learned, def.FMAChain},
+		{"tensor cores", learned, def.MMA(16, 25)},
+		{"mixture", mixture, def.FMAChain},
+		{"mixture, tensor cores", mixture, def.MMA(8, 24)},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			if strings.HasPrefix(x.name, "mixture") {
 				testlevel.Need(t, testlevel.Quick, "its kernels take seconds to be compiled and admitted")
 			}
-			trained(t, c)
+			trained(t, x.config, x.rule)
 		})
 	}
 }
 
-func trained(t *testing.T, tiny model.Config) {
+func trained(t *testing.T, tiny model.Config, rule def.Accum) {
 	m, err := answertest.Model(tiny, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
+	if err := m.Follow(rule); err != nil {
+		t.Fatal(err)
+	}
 	e := start(t, m, answer.DefaultLimits)
 	got := answerTo(t, e, answer.Request{Prompt: []int32{256, 'a', 'b', 'c'}, Sampling: answer.DefaultSampling, Most: 92, NoEnd: true, Logprobs: true, Echo: true})
 	if len(got.Events) != tiny.Block {
 		t.Fatalf("%d events, want %d", len(got.Events), tiny.Block)
 	}
-	q := cpu.Queue().With(engine.WithPolicy(engine.Same))
+	q := cpu.Queue().With(engine.WithRule(rule))
 	d, err := model.NewDecoder(tiny, 1, false)
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,9 @@ type Limits struct {
 // DefaultLimits suit a small machine.
 var DefaultLimits = Limits{Sequences: 16, Tokens: 256, Rows: 64, PageSize: 64, Waiting: 256}
 
+// Widen raises the tokens and rows of a step to the least that the sequences need.
+func (l *Limits) Widen() { l.Tokens, l.Rows = max(l.Tokens, l.Sequences), max(l.Rows, l.Sequences) }
+
 // Errors of requests that are not computed.
 var (
 	ErrBusy     = errors.New("too many requests are waiting")

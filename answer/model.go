@@ -15,10 +15,14 @@ import (
 
 	"tokitai/chat"
 	"tokitai/data"
+	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/model"
+	"tokitai/num"
 	"tokitai/op/sample"
 	"tokitai/tensor"
+	"tokitai/tensor/safetensors"
 	"tokitai/tokenizer"
 	"tokitai/train"
 )
@@ -41,8 +45,8 @@ type Model struct {
 type Identity struct {
 	Model     string `json:"model"`              // weights: names, formats, shapes, bytes
 	Program   string `json:"program"`            // calls with their definitions, from tokens to the token drawn
-	Policy    string `json:"policy"`             // of products
-	Rule      string `json:"rule"`               // by which their sums are rounded
+	Policy    string `json:"policy"`             // of products: same
+	Rule      string `json:"rule"`               // by which their sums are rounded, as engine.WithRule takes it
 	Tokenizer string `json:"tokenizer"`          // bytes, or the digest of tokenizer.json
 	Template  string `json:"template,omitempty"` // digest of the file that has the chat template
 }
@@ -75,7 +79,7 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 	}
 	weights := map[string]*tensor.Tensor{}
 	for _, e := range entries {
-		t, err := tensor.FromBytes(q.Device(), e.DType, e.Data, e.Shape...)
+		t, err := asStored(q.Device(), &e, c.Format())
 		if err != nil {
 			closeAll(weights)
 			return nil, err
@@ -86,11 +90,25 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.takeTokenizer(file); err != nil {
+	if err := m.takeRun(file); err != nil {
 		m.Close()
 		return nil, err
 	}
 	return m, nil
+}
+
+// asStored returns a weight of a checkpoint in the format that the network reads: rounded to 16 bits, as it was
+// while the network was trained.
+func asStored(dev device.Device, e *safetensors.Entry, format num.DType) (*tensor.Tensor, error) {
+	if e.DType == format {
+		return tensor.FromBytes(dev, e.DType, e.Data, e.Shape...)
+	}
+	n := len(e.Data) / e.DType.Size()
+	from, values := num.Array{DType: e.DType, Rows: 1, Cols: n, Stride: n, Data: e.Data}, make([]float32, n)
+	for i := range values {
+		values[i] = from.At(0, i)
+	}
+	return tensor.FromFloat32(dev, format, values, e.Shape...)
 }
 
 // NewModel returns a model of bytes with given weights, which it owns from then on.
@@ -105,6 +123,16 @@ func NewModel(name string, c model.Config, weights map[string]*tensor.Tensor) (*
 		return nil, err
 	}
 	return m, nil
+}
+
+// Follow has the products of a model summed by another rule than fma: see engine.WithRule. The engines made from then on
+// follow it.
+func (m *Model) Follow(rule def.Accum) error {
+	if err := rule.Takes(m.Config.Format()); err != nil {
+		return badInput("%s: %w", m.Name, err)
+	}
+	m.Identity.Rule = rule.String()
+	return nil
 }
 
 func closeAll(weights map[string]*tensor.Tensor) error {
@@ -135,9 +163,9 @@ func (m *Model) identify() (err error) {
 	return err
 }
 
-// takeTokenizer takes the tokenizer of the run that a checkpoint belongs to. A checkpoint alone, without its run,
-// is of bytes.
-func (m *Model) takeTokenizer(checkpoint string) error {
+// takeRun takes the tokenizer and the rule of the run that a checkpoint belongs to. A checkpoint alone, without its run,
+// is of bytes, and its rule is fma.
+func (m *Model) takeRun(checkpoint string) error {
 	folder := filepath.Dir(filepath.Dir(checkpoint))
 	d, err := train.ReadDescription(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,6 +175,9 @@ func (m *Model) takeTokenizer(checkpoint string) error {
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	if err := m.Follow(d.Settings.Rule()); err != nil {
 		return err
 	}
 	t, err := d.Tokenizer(folder)

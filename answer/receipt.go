@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"tokitai/def"
 )
 
 // Receipt says what answers to a prompt follow from, and what they are. With the model, anybody can compute them
@@ -106,6 +108,9 @@ func (r *Receipt) check() error {
 		return badInput("the receipt has no prompt")
 	case slices.Contains(r.Stops, ""):
 		return badInput("the receipt has an empty stop")
+	}
+	if _, err := def.ParseAccum(r.Identity.Rule); err != nil {
+		return badInput("the receipt: %w", err)
 	}
 	for i := range r.Choices {
 		c := &r.Choices[i]

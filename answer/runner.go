@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/num"
@@ -65,7 +66,11 @@ func (s *summary) checksum() uint64 { return uint64(s.word1)<<32 | uint64(s.word
 
 // newRunner allocates caches and logits. shape.Pages does not count the page that padding is written to.
 func newRunner(q *engine.Queue, m *Model, shape model.InferenceShape) (*runner, error) {
-	r := &runner{queue: q.With(engine.WithPolicy(engine.Same)), config: m.Config, shape: shape, given: map[string]*tensor.Tensor{}, buckets: map[[2]int]*bucket{}}
+	rule, err := def.ParseAccum(m.Identity.Rule)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{queue: q.With(engine.WithRule(rule)), config: m.Config, shape: shape, given: map[string]*tensor.Tensor{}, buckets: map[[2]int]*bucket{}}
 	r.shape.Pages++
 	r.shape.Sequences++ // of padding
 	if err := r.allocate(m); err != nil {

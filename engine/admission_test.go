@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -583,6 +584,10 @@ func TestPolicies(t *testing.T) {
 		{"same", []engine.CallOption{engine.WithPolicy(engine.Same)}, "cpu.chain"},
 		{"fast, named", []engine.CallOption{engine.WithLowering("cpu.chain")}, "cpu.chain"},
 		{"same, given", []engine.CallOption{engine.WithPolicy(engine.Same), engine.Using(chain)}, "cpu.chain"},
+		{"rule", []engine.CallOption{engine.WithRule(def.MMA(16, 25))}, "cpu.core"},
+		{"rule, named", []engine.CallOption{engine.WithRule(def.MMA(16, 25)), engine.WithLowering("cpu.core")}, "cpu.core"},
+		{"rule fma", []engine.CallOption{engine.WithRule(def.FMAChain)}, "cpu.chain"},
+		{"rule, then policy", []engine.CallOption{engine.WithRule(def.MMA(16, 25)), engine.WithPolicy(engine.Same)}, "cpu.chain"},
 	} {
 		if err := gemm.Forward(q, c, a, b, append(test.opts, engine.WithObserver(&o))...); err != nil || o.lowering() != test.want {
 			t.Errorf("%s: used %s, error %v, want %s", test.name, o.lowering(), err, test.want)
@@ -597,6 +602,14 @@ func TestPolicies(t *testing.T) {
 		wantRefusal(t, gemm.Forward(q, c, a, b, opts...),
 			"gemm.forward: lowering cpu.bounded does not promise bits, want the rule fma and the reference's bits under policy same")
 	}
+	rule := engine.WithRule(def.MMA(16, 25))
+	wantRefusal(t, gemm.Forward(q, c, a, b, rule, engine.WithLowering("cpu.chain")),
+		"gemm.forward: lowering cpu.chain adds by the rule fma, want the rule mma(16,25) and the reference's bits under policy same")
+	wantRefusal(t, gemm.Forward(q, c, a, b, engine.WithRule(def.MMA(0, 3))), "gemm.forward: rule mma(0,3) has steps of 0 products and 3 fractional bits, want 1 to 32 of each")
+	wantRefusal(t, gemm.Forward(q, c, a, b, rule, engine.WithCaller(refused{})), "gemm.forward: rule is mma(16,25), want fma, where calls are computed elsewhere")
+	if err := gemm.Forward(q, c, a, b, engine.WithRule(def.MMA(9, 9))); !errors.Is(err, engine.ErrInadmissible) || !strings.Contains(err.Error(), "nothing here computes the rule mma(9,9)") {
+		t.Errorf("a rule that nothing computes: got %v", err)
+	}
 	cuda := *chain
 	cuda.Device = "cuda"
 	wantRefusal(t, gemm.Forward(q, c, a, b, engine.Using(&cuda)), "gemm.forward: lowering cpu.chain is for cuda, want cpu, the queue's device")
@@ -606,6 +619,9 @@ func TestPolicies(t *testing.T) {
 	af, bf := matrix(t, q, num.F32, 2, 40), matrix(t, q, num.F32, 40, 3)
 	if err := gemm.Forward(q, c, af, bf, quiet, engine.WithObserver(&o)); err != nil || o.lowering() != "cpu.bounded" {
 		t.Errorf("f32: used %s, error %v, want cpu.bounded", o.lowering(), err)
+	}
+	if err := gemm.Forward(q, c, af, bf, rule, engine.WithObserver(&o)); err != nil || o.lowering() != "cpu.chain" {
+		t.Errorf("f32 by a rule for 16 bits: used %s, error %v, want cpu.chain", o.lowering(), err)
 	}
 	if err := gemm.Forward(q, c, af, bf, quiet, engine.Using(core)); !errors.Is(err, engine.ErrInadmissible) ||
 		!strings.Contains(err.Error(), "rule mma(16,25) takes f16, bf16, e4m3 or e5m2, got f32") {
@@ -709,3 +725,9 @@ func wantRefusal(t *testing.T, err error, want string) {
 		t.Errorf("got %v (%T)\nwant %s", err, err, want)
 	}
 }
+
+// refused is a Caller that must not be asked.
+type refused struct{}
+
+func (refused) Call(context.Context, []engine.RemoteCall) (int, error) { panic("a call arrived") }
+func (refused) Reaches(device.Device) bool                             { return true }

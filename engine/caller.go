@@ -50,6 +50,8 @@ func remote(d *def.Definition, tensors []*tensor.Tensor, params []float64, s *se
 		return nil, bad(d, "lowering", s.using.Name+" is of this process", "the name of one, where calls are computed elsewhere")
 	case len(s.observers) > 0:
 		return nil, bad(d, "observer", "is given", "none, where calls are computed elsewhere")
+	case s.rule != def.FMAChain:
+		return nil, bad(d, "rule", "is "+s.rule.String(), "fma, where calls are computed elsewhere")
 	case s.checkOnly:
 		return nil, nil
 	}

@@ -106,7 +106,7 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 		p := q.planFor(d, s, l, c)
 		return p, p.err
 	}
-	candidates := q.backend.Preferred(d)
+	candidates := q.candidates(d, s, c)
 	var first error
 	for i := range candidates {
 		l := candidates[i]
@@ -122,9 +122,26 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 		}
 	}
 	if first == nil {
-		first = &InadmissibleError{Lowering: d.Name, Device: q.device.Name(), Reason: fmt.Sprintf("policy %s leaves no lowering", s.policy)}
+		first = &InadmissibleError{Lowering: d.Name, Device: q.device.Name(), Reason: s.leavesNone(d, c)}
 	}
 	return nil, first
+}
+
+// candidates returns the lowerings that a call may choose, best first. What a processor replays is chosen where
+// the rule demands it.
+func (q *Queue) candidates(d *def.Definition, s *settings, c *lower.Call) []*Lowering {
+	if s.ruleOf(d, c) == def.FMAChain {
+		return q.backend.Preferred(d)
+	}
+	return slices.Concat(q.backend.Preferred(d), q.backend.OnDemand(d))
+}
+
+// leavesNone says why a call has no lowering.
+func (s *settings) leavesNone(d *def.Definition, c *lower.Call) string {
+	if r := s.ruleOf(d, c); r != def.FMAChain {
+		return fmt.Sprintf("nothing here computes the rule %s", r)
+	}
+	return fmt.Sprintf("policy %s leaves no lowering", s.policy)
 }
 
 func (q *Queue) planFor(d *def.Definition, s *settings, l *Lowering, c *lower.Call) *plan {
@@ -309,7 +326,21 @@ func (q *Queue) checkNamed(s *settings, l *Lowering, d *def.Definition, c *lower
 
 // allows reports whether the policy allows a lowering for a call.
 func (q *Queue) allows(s *settings, l *Lowering, d *def.Definition, c *lower.Call) bool {
-	return s.policy != Same || l.Promise.IsBits() && q.accumOf(l, d, c) == def.FMAChain
+	return s.policy != Same || l.Promise.IsBits() && q.accumOf(l, d, c) == s.ruleOf(d, c)
+}
+
+// ruleOf returns the rule that a call has to follow under policy Same.
+func (s *settings) ruleOf(d *def.Definition, c *lower.Call) def.Accum {
+	if s.rule == def.FMAChain || !d.Multiplies() {
+		return def.FMAChain
+	}
+	switch dtype := c.Operands[0].DType; {
+	case dtype != num.F16 && dtype != num.BF16:
+		return def.FMAChain
+	case d.Product() == nil && c.Size(d, "D") > lower.TensorCoreHeads:
+		return def.FMAChain
+	}
+	return s.rule
 }
 
 // accumOf returns a lowering's accumulation rule for a call.
@@ -325,5 +356,5 @@ func (q *Queue) notUnder(s *settings, l *Lowering, d *def.Definition, c *lower.C
 	if !l.Promise.IsBits() {
 		got = l.Name + " does not promise bits"
 	}
-	return bad(d, "lowering", got, fmt.Sprintf("the rule %s and the reference's bits under policy %s", def.FMAChain, s.policy))
+	return bad(d, "lowering", got, fmt.Sprintf("the rule %s and the reference's bits under policy %s", s.ruleOf(d, c), s.policy))
 }

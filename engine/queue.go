@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 
 	"tokitai/def"
@@ -19,7 +20,7 @@ type Policy uint8
 const (
 	// Fast uses the first admitted lowering in the backend's order.
 	Fast Policy = iota
-	// Same uses only the rule fma, which has the same bits on every device.
+	// Same uses only the rule fma, which has the same bits on every device, or that of WithRule.
 	Same
 )
 
@@ -96,6 +97,7 @@ type Queue struct {
 // settings is what options change, for a queue or for one call.
 type settings struct {
 	policy    Policy
+	rule      def.Accum // under policy Same
 	badIndex  BadIndex
 	admission Admission
 	using     *Lowering
@@ -128,7 +130,14 @@ type callOption func(*settings)
 func (o callOption) apply(s *settings) { o(s) }
 
 // WithPolicy sets the policy.
-func WithPolicy(p Policy) Option { return func(s *settings) { s.policy = p } }
+func WithPolicy(p Policy) Option { return func(s *settings) { s.policy, s.rule = p, def.FMAChain } }
+
+// WithRule sets policy Same with another rule than fma, such as that of a GPU's tensor cores. It is
+// the rule of contractions of f16 and bf16, and of streams of them with heads of at most
+// 128 columns; others follow fma. So the bits are the same on every device that
+// computes the rule: tensor cores that follow it, and processors that replay it. Elsewhere such
+// a call is ErrInadmissible.
+func WithRule(r def.Accum) Option { return func(s *settings) { s.policy, s.rule = Same, r } }
 
 // WithBadIndex sets how out-of-range indices are handled.
 func WithBadIndex(b BadIndex) Option { return func(s *settings) { s.badIndex = b } }
@@ -296,6 +305,8 @@ func (s *settings) check(d *def.Definition) error {
 	switch {
 	case s.policy > Same:
 		return bad(d, "policy", fmt.Sprintf("is %d", s.policy), "Fast or Same")
+	case s.rule != def.FMAChain && s.rule.Check() != nil:
+		return bad(d, "rule", strings.TrimPrefix(s.rule.Check().Error(), "rule "), "")
 	case s.badIndex > Skip:
 		return bad(d, "bad_index", fmt.Sprintf("is %d", s.badIndex), "Reject or Skip")
 	case s.admission > Off:

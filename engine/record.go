@@ -30,6 +30,7 @@ type recordedCall struct {
 // choices are the settings by which two calls on the same tensors may differ.
 type choices struct {
 	policy    Policy
+	rule      def.Accum
 	badIndex  BadIndex
 	admission Admission
 	using     *Lowering
@@ -37,7 +38,7 @@ type choices struct {
 }
 
 func (s *settings) choices() choices {
-	return choices{s.policy, s.badIndex, s.admission, s.using, s.lowering}
+	return choices{s.policy, s.rule, s.badIndex, s.admission, s.using, s.lowering}
 }
 
 // isSameCaller compares callers, also of types that have no ==, which are never the same.

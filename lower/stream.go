@@ -31,6 +31,10 @@ type StreamParts struct {
 	Logs   *def.Definition // the second result, of m and l
 }
 
+// TensorCoreHeads is the number of columns up to which heads of streams can follow the rule of a tensor core. Which
+// rule a stream follows must not depend on the device, so it is the same for all of them.
+const TensorCoreHeads = 128
+
 // StreamSums is how many weights of a lane are added at once.
 const StreamSums = 8
 

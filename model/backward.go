@@ -2,8 +2,10 @@ package model
 
 import (
 	"maps"
+	"slices"
 
 	"tokitai/def"
+	"tokitai/num"
 )
 
 // gradients derives the gradients of a program's weights.
@@ -14,16 +16,20 @@ type gradients struct {
 	of     map[*Value]Ref  // the gradient so far
 	parts  map[*Value]bool // whose gradient is written column by column
 	number map[*Value]int  // of contributions
+	stored map[*Value]Ref  // gradients that calls want in another format
 }
 
 // Backward adds the calls that compute the gradients of all weights on which a value depends, given
 // the gradient of that value, and returns them by the names of the weights. They are kept after a
 // run. rules are rows of the table for definitions that Rules lacks; nil for none.
 //
+// Gradients of weights are binary32, however the weights are stored; all others are stored like their
+// values.
+//
 // Calls are taken from the last to the first. The gradients of a value that is used several times
 // are added in that order, one addition after another: ((last + one before) + ...) + first.
 func (b *Builder) Backward(value, gradient Ref, rules map[*def.Definition]Rule) map[string]Ref {
-	g := &gradients{b, maps.Clone(Rules), map[*Value]bool{}, map[*Value]Ref{}, map[*Value]bool{}, map[*Value]int{}}
+	g := &gradients{b, maps.Clone(Rules), map[*Value]bool{}, map[*Value]Ref{}, map[*Value]bool{}, map[*Value]int{}, map[*Value]Ref{}}
 	maps.Copy(g.rules, rules)
 	if b.err == nil && (!value.isWhole() || !gradient.isWhole() || value.value.Len() != gradient.value.Len()) {
 		b.fail("backward: the gradient is %s, want one like %s", gradient, value)
@@ -168,6 +174,7 @@ func (g *gradients) backward(c *Call, back *def.Definition) {
 	for _, in := range targets {
 		outputs = append(outputs, g.target(in))
 	}
+	g.convert(back, inputs, outputs)
 	params := Params{}
 	for i, p := range d.Params {
 		if back.Param(p.Name) >= 0 {
@@ -180,6 +187,56 @@ func (g *gradients) backward(c *Call, back *def.Definition) {
 			g.contribute(in, outputs[i])
 		}
 	}
+}
+
+// convert brings inputs of a backward definition to the formats that it wants. A gradient of logits in
+// binary32 is rounded like the weight that it is multiplied by; and where the gradient of a weight
+// must be stored like an input, as that of a norm's gamma like gamma, this input is widened.
+func (g *gradients) convert(back *def.Definition, inputs, outputs []Ref) {
+	given := map[string]*Ref{}
+	differs := func(o *def.Operand, d num.DType) *Ref {
+		like := given[o.DTypes.Like]
+		if like == nil || like.value.DType == d || slices.Contains(o.DTypes.Allowed, d) {
+			return nil
+		}
+		return like
+	}
+	for i := range back.Operands {
+		if o := &back.Operands[i]; !o.IsOut {
+			given[o.Name] = &inputs[0]
+			if like := differs(o, inputs[0].value.DType); like != nil {
+				*like = g.storedLike(*like, inputs[0].value.DType)
+			}
+			inputs = inputs[1:]
+		}
+	}
+	for i := range back.Operands {
+		if o := &back.Operands[i]; o.IsOut {
+			if like := differs(o, outputs[0].value.DType); like != nil {
+				*like = g.storedLike(*like, outputs[0].value.DType)
+			}
+			outputs = outputs[1:]
+		}
+	}
+}
+
+// storedLike returns a value in another format.
+func (g *gradients) storedLike(r Ref, d num.DType) Ref {
+	if to, ok := g.stored[r.value]; ok && to.value.DType == d {
+		return r.of(to.value)
+	}
+	by := Widen
+	switch {
+	case d == num.BF16 && r.value.DType == num.F32:
+		by = RoundBF16
+	case d != num.F32 || !r.value.DType.IsFloat():
+		g.fail("%s is %s, and its gradient wants %s", r.value.Name, r.value.DType, d)
+		return r
+	}
+	to := g.Value(r.value.Name+"."+d.String(), d, r.value.Shape...)
+	g.CallInto(to.value.Name, by, nil, []Ref{refTo(r.value)}, []Ref{to})
+	g.stored[r.value] = to
+	return r.of(to.value)
 }
 
 // gradient returns the gradient of an output of a call.
@@ -222,7 +279,15 @@ func (g *gradients) contribution(v *Value) *Value {
 	for g.names[name] {
 		name += "'"
 	}
-	return g.Value(name, v.DType, v.Shape...).value
+	return g.Value(name, gradientFormat(v), v.Shape...).value
+}
+
+// gradientFormat returns how the gradient of a value is stored.
+func gradientFormat(v *Value) num.DType {
+	if v.Kind == Weight {
+		return num.F32
+	}
+	return v.DType
 }
 
 // contribute adds a gradient of an input to what there is.
@@ -235,7 +300,10 @@ func (g *gradients) contribute(in, gradient Ref) {
 		g.fail("%s is used whole and in parts, want one of them: its gradient would be written twice", v.Name)
 		return
 	}
-	gradient = refTo(gradient.value).As(v.Shape...)
+	if gradient = refTo(gradient.value); gradient.value.DType != gradientFormat(v) {
+		gradient = g.storedLike(gradient, gradientFormat(v))
+	}
+	gradient = gradient.As(v.Shape...)
 	old, ok := g.of[v]
 	if ok {
 		sum := refTo(g.contribution(v))

@@ -30,7 +30,7 @@ type Config struct {
 	RopeBase    float64 `json:"rope_base"`
 	Eps         float64 `json:"eps"` // of the norms
 
-	Storage        string  `json:"storage,omitempty"`         // of weights and activations: f32 if it is "", f16 or bf16
+	Storage        string  `json:"precision,omitempty"`       // of weights and activations: f32 if it is "", f16 or bf16
 	HeadWidth      int     `json:"head_width,omitempty"`      // 0 for width/heads
 	NormPlace      string  `json:"norm_place,omitempty"`      // of attention and the feed-forward layer: before them if it is "", after or both
 	HeadNorm       string  `json:"head_norm,omitempty"`       // of queries and keys: none if it is "", each head or all heads at once
@@ -86,7 +86,7 @@ func (c *Config) Check() error {
 		{"norm", c.Norm, []string{"rms", "rms1", "layer"}},
 		{"positions", c.Positions, []string{"rope", "learned"}},
 		{"feed_forward", c.FeedForward, []string{"swiglu", "geglu", "geglu.erf", "gelu", "gelu.erf"}},
-		{"storage", cmp.Or(c.Storage, "f32"), []string{"f32", "bf16", "f16"}},
+		{"precision", cmp.Or(c.Storage, "f32"), []string{"f32", "bf16", "f16"}},
 		{"norm_place", cmp.Or(c.NormPlace, "before"), []string{"before", "after", "both"}},
 		{"head_norm", cmp.Or(c.HeadNorm, "none"), []string{"none", "each", "all"}},
 	} {

@@ -44,7 +44,8 @@ type Measured struct {
 func (d *Decoder) Tokens() int { return d.Sequences * d.Config.Block }
 
 // NewDecoder returns the program of a decoder: for training, with dropout and gradients, or the same
-// forward calls without dropout.
+// forward calls without dropout. Where weights and activations are stored in bf16, so are the gradients of
+// activations; logits, loss and the gradients of weights are binary32.
 //
 // Weights have the names and shapes of Llama's classes in the library transformers, so that a linear
 // layer has [out, in]; a learned table of positions is model.embed_positions.weight, and without a
@@ -56,8 +57,8 @@ func NewDecoder(c Config, sequences int, training bool) (*Decoder, error) {
 	if sequences < 1 || sequences > MaxLeafTokens/c.Block {
 		return nil, fmt.Errorf("%d sequences of %d tokens in a leaf, want at least 1 and at most %d tokens", sequences, c.Block, MaxLeafTokens)
 	}
-	if training && c.Format() != num.F32 {
-		return nil, fmt.Errorf("storage is %s, want f32 for training", c.Storage)
+	if training && c.Format() == num.F16 {
+		return nil, fmt.Errorf("precision is f16, want f32 or bf16 for training: most gradients are too small for f16")
 	}
 	d := &decoder{body: body{Builder: NewBuilder(), Config: c, tokens: sequences * c.Block, format: c.Format()}, sequences: sequences, training: training}
 	full := &Decoder{Config: c, Sequences: sequences}

@@ -15,6 +15,16 @@ var (
 		b.Formula("y = a + b")
 	}))
 
+	// Widen and Round bring a value to binary32 and to 16 bits. Nothing is lost by the first.
+	Widen = def.Must(def.Rowwise("model.widen", func(b *def.Builder) {
+		b.Out("y", b.In("x", def.Only(num.F16, num.BF16)), def.Only(num.F32))
+		b.Formula("y = x")
+	}))
+	RoundBF16 = def.Must(def.Rowwise("model.round.bf16", func(b *def.Builder) {
+		b.Out("y", b.In("x", def.Only(num.F32)), def.Only(num.BF16))
+		b.Formula("y = x, rounded once to bf16")
+	}))
+
 	// Bias adds a vector to every row, and BiasBackward sums the rows of its gradient.
 	Bias = def.Must(def.Rowwise("model.bias", func(b *def.Builder) {
 		b.Out("y", b.In("x").Add(b.InCol("b", def.Like("x"))), def.Like("x"))

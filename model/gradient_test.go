@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"tokitai/backend/cpu"
+	"tokitai/engine"
 	"tokitai/internal/testlevel"
 	"tokitai/op/crossentropy"
 	"tokitai/op/rope"
@@ -461,6 +463,37 @@ func quotient(t *testing.T, c Config, weights map[string][]float32, name string,
 	return (loss(h) - loss(-h)) / (2 * h)
 }
 
+// runBoth makes a call, and makes it again by the interpreter of definitions, which must give the same bits.
+func runBoth(t *testing.T, q *engine.Queue, in *Instance, i int) {
+	t.Helper()
+	c := in.program.Calls[i]
+	run := func(q *engine.Queue) (results [][]byte) {
+		if err := in.RunCall(q, i, Variables{ScaleVariable: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		for k, x := range in.Operands(i) {
+			if !c.Definition.Operands[k].IsOut {
+				continue
+			}
+			b, err := x.Bytes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			results = append(results, b)
+		}
+		return results
+	}
+	want := run(q.With(engine.WithLowering("cpu.reference")))
+	for k, got := range run(q) {
+		if !bytes.Equal(got, want[k]) {
+			t.Errorf("%s: %s: result %d is not the answer of the definition", c.Name, c.Definition.Name, k)
+		}
+	}
+}
+
 // trainOnce runs the program of a decoder once, with weights that are larger than initial ones, so that
 // no part of it is nearly linear.
 func trainOnce(t *testing.T, c Config, tokens, labels []int32) (weights, gradients map[string][]float32, loss float64) {
@@ -500,11 +533,8 @@ func trainOnce(t *testing.T, c Config, tokens, labels []int32) (weights, gradien
 	if err := in.Tensor(Labels).SetInt32s(labels); err != nil {
 		t.Fatal(err)
 	}
-	if err := in.Run(q, Variables{ScaleVariable: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := q.Wait(); err != nil {
-		t.Fatal(err)
+	for i := range d.Program.Calls {
+		runBoth(t, q, in, i)
 	}
 	for name, gradient := range d.Gradients {
 		if gradients[name], err = in.Tensor(gradient).Float32s(); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/num"
+	"tokitai/op/crossentropy"
 	"tokitai/op/gelu"
 	"tokitai/op/layernorm"
 	"tokitai/op/swiglu"
@@ -144,8 +145,95 @@ func TestStorage(t *testing.T) {
 			if !seen {
 				t.Errorf("%s: no result is stored in %s", name, storage)
 			}
-			if _, err := NewDecoder(c, 2, true); err == nil || !strings.Contains(err.Error(), "want f32 for training") {
+			if storage == "bf16" {
+				if trained := calls(c, true); !slices.Equal(trained, got) {
+					t.Errorf("%s: training's forward calls in bf16 are\n%s\nwant those of inference\n%s", name, strings.Join(trained, "\n"), strings.Join(got, "\n"))
+				}
+			} else if _, err := NewDecoder(c, 2, true); err == nil || !strings.Contains(err.Error(), "precision is f16, want f32 or bf16 for training") {
 				t.Errorf("error %v for training in %s, want a refusal", err, storage)
+			}
+		}
+	}
+}
+
+// TestBF16 holds the program that trains in bf16 to the one of binary32, whose gradients TestGradients holds to
+// the derivatives of the loss. But for calls that widen and round, it makes the same calls on the same values.
+// Each of them gives the answer of its definition on what it is given.
+// Only the gradient of the logits is rounded, and what is widened is widened exactly; the gradients of
+// weights, and the sums of them, are binary32.
+func TestBF16(t *testing.T) {
+	t.Parallel()
+	for name, c := range configs() {
+		plain, err := NewDecoder(c, 2, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Storage = "bf16"
+		d, err := NewDecoder(c, 2, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, gradients, _ := trainOnce(t, c, []int32{1, 4, 4, 0, 6, 2, 5, 3}, []int32{4, 4, 0, 6, 2, crossentropy.DefaultIgnore, 3, 1})
+		for weight, list := range gradients {
+			if slices.ContainsFunc(list, func(g float32) bool { return g-g != 0 }) {
+				t.Errorf("%s: the gradient of %s is not finite", name, weight)
+			}
+		}
+		origin := map[*Value]string{} // of values that were widened or rounded
+		var got, want []string
+		call := func(c *Call) string {
+			text := c.Name + ": " + c.Definition.Name
+			for _, r := range c.Operands {
+				at := *r.value
+				if from, ok := origin[r.value]; ok {
+					at.Name = from
+				}
+				r.value = &at
+				text += " " + r.String()
+			}
+			return text
+		}
+		for _, c := range plain.Program.Calls {
+			want = append(want, call(c))
+		}
+		rounded := 0
+		for _, c := range d.Program.Calls {
+			switch c.Definition {
+			case RoundBF16:
+				if rounded++; !strings.HasPrefix(c.Operands[0].value.Name, "d.lm_head.") && c.Operands[0].value.Name != "crossentropy.dlogits" {
+					t.Errorf("%s: %s is rounded", name, c.Operands[0].value.Name)
+				}
+				fallthrough
+			case Widen:
+				origin[c.Operands[1].value] = c.Operands[0].value.Name
+			default:
+				got = append(got, call(c))
+			}
+			for i, r := range c.Operands {
+				if f := r.value.DType; f != num.BF16 && f != num.F32 && f != num.I32 {
+					t.Errorf("%s: %s: operand %d is %v", name, c.Name, i, f)
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			for i := range got {
+				if i >= len(want) || got[i] != want[i] {
+					t.Fatalf("%s: call %d is %s, want %s", name, i, got[i], want[min(i, len(want)-1)])
+				}
+			}
+			t.Fatalf("%s: %d calls, want %d", name, len(got), len(want))
+		}
+		if rounded != 1 {
+			t.Errorf("%s: %d gradients are rounded, want that of the logits", name, rounded)
+		}
+		for weight, gradient := range d.Gradients {
+			if w, g := d.Program.Value(weight), d.Program.Value(gradient); w.DType != num.BF16 || g.DType != num.F32 {
+				t.Errorf("%s: %s is %v and its gradient %v, want bf16 and f32", name, weight, w.DType, g.DType)
+			}
+		}
+		for _, v := range []string{Logits, Loss} {
+			if f := d.Program.Value(v).DType; f != num.F32 {
+				t.Errorf("%s: %s is %v", name, v, f)
 			}
 		}
 	}
@@ -375,7 +463,7 @@ func TestConfigErrors(t *testing.T) {
 		"even width": func(c *Config) { c.Heads, c.KVHeads = 8, 8 }, "dropout is 1": func(c *Config) { c.Dropout = 1 },
 		"eps is NaN": func(c *Config) { c.Eps = math.NaN() }, "rope_base": func(c *Config) { c.RopeBase = 0 },
 		"head_width is -1": func(c *Config) { c.HeadWidth = -1 }, "head_norm is": func(c *Config) { c.HeadNorm = "some" }, "norm_place is": func(c *Config) { c.NormPlace = "behind" },
-		"storage is": func(c *Config) { c.Storage = "fp8" }, "attention_cap is": func(c *Config) { c.AttentionCap = -1 }, "windows has 1": func(c *Config) { c.Windows = NumbersOf(2) },
+		"precision is": func(c *Config) { c.Storage = "fp8" }, "attention_cap is": func(c *Config) { c.AttentionCap = -1 }, "windows has 1": func(c *Config) { c.Windows = NumbersOf(2) },
 		"the window of layer 1": func(c *Config) { c.Windows = NumbersOf(2, 0.5) }, "rope.kind": func(c *Config) { c.Rope.Kind = "far" }, "rope.factor": func(c *Config) { c.Rope.Kind = "linear" },
 		"other sequences":     func(c *Config) { c.Rope = Rope{Kind: "dynamic", Factor: 2, Original: 3} },
 		"rope.low":            func(c *Config) { c.Rope = Rope{Kind: "llama3", Factor: 2, Original: 3, Low: 4, High: 1} },

@@ -29,7 +29,8 @@ const (
 	prefixV = "optimizer.v."
 )
 
-// checkpoint returns the state of a trainer as the content of a file.
+// checkpoint returns the state of a trainer as the content of a file. Copies of the weights in 16 bits are no
+// part of it: they follow from the weights.
 func (t *Trainer) checkpoint() (*safetensors.File, error) {
 	f := &safetensors.File{Metadata: map[string]string{"format": "pt"}}
 	for i, name := range t.names {
@@ -123,5 +124,5 @@ func (t *Trainer) restore(path string) error {
 	}
 	t.step = h.Step
 	copy(t.chain[:], chain)
-	return nil
+	return t.copyWeights()
 }

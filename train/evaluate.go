@@ -29,7 +29,7 @@ func (t *Trainer) NewEvaluator() (*Evaluator, error) {
 		given[v.Name] = t.levels[0].leaf.Tensor(v.Name)
 	}
 	for i, name := range t.names {
-		given[name] = t.weights[i]
+		given[name] = t.working[i]
 	}
 	in, err := model.NewInstance(t.queue, decoder.Program, given)
 	if in, err = own(t, in, err); err != nil {

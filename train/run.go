@@ -89,6 +89,9 @@ func ReadDescription(folder string) (*Description, error) {
 // Open begins a run in a folder, or resumes the one that is there, from its newest checkpoint. path and
 // suffix say where the corpus was read; run.json repeats them.
 func Open(q *engine.Queue, folder string, s Settings, corpus *data.Corpus, path, suffix string) (*Run, error) {
+	if err := s.settle(q); err != nil {
+		return nil, err
+	}
 	return open(q, osDisk{}, folder, s, corpus, path, suffix)
 }
 

@@ -37,7 +37,7 @@ func (t *Trainer) NewSampler(tokenizer data.Tokenizer, temperature float64) (*Sa
 		t.owned = append(t.owned, v)
 	}
 	for i, name := range t.names {
-		given[name] = t.weights[i]
+		given[name] = t.working[i]
 	}
 	s := &Sampler{t: t, tokenizer: tokenizer}
 	in, err := model.NewInstance(t.queue, decoder.Program, given)

@@ -2,6 +2,7 @@ package train
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -12,7 +13,10 @@ import (
 	"strings"
 
 	"tokitai/data"
+	"tokitai/def"
+	"tokitai/engine"
 	"tokitai/model"
+	"tokitai/num"
 )
 
 // Config is all that decides the bits of a run, besides its data.
@@ -34,6 +38,28 @@ type Config struct {
 	Momentum  float64 `json:"momentum"` // of sgd
 	Clip      float64 `json:"clip"`     // the largest norm of the gradients; 0 for any
 	Seed      uint64  `json:"seed"`
+	Sums      string  `json:"sums,omitempty"` // the rule by which products of bf16 are added up: fma if it is "", or that of a tensor core, such as mma(16,25)
+}
+
+// FastSums stands for the rule of the tensor cores of the device that begins a run.
+const FastSums = "fast"
+
+// settle names the rule that FastSums stands for.
+func (c *Config) settle(q *engine.Queue) error {
+	if c.Sums != FastSums {
+		return nil
+	}
+	rule, err := model.FastRule(q, c.Format())
+	if c.Sums = rule.String(); rule == def.FMAChain {
+		c.Sums = ""
+	}
+	return err
+}
+
+// Rule returns the rule of the products' sums. Check has accepted it.
+func (c *Config) Rule() def.Accum {
+	m, _ := def.ParseAccum(cmp.Or(c.Sums, def.FMAChain.String()))
+	return m
 }
 
 // Options say when a run writes files. They decide no bit.
@@ -96,6 +122,12 @@ func (s *Settings) decode(text []byte) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	err := d.Decode(s)
+	if s.Storage == num.F32.String() { // what is there without saying so, so that runs with the same bits have the same settings
+		s.Storage = ""
+	}
+	if s.Sums == def.FMAChain.String() {
+		s.Sums = ""
+	}
 	if e, isType := err.(*json.UnmarshalTypeError); isType {
 		return badInput("setting %s is %s, want %s", e.Field[strings.LastIndexByte(e.Field, '.')+1:], e.Value, e.Type)
 	}
@@ -177,6 +209,9 @@ func (s *Settings) Check() error {
 	if err := s.Config.Config.Check(); err != nil {
 		return badInput("%w", err)
 	}
+	if err := s.checkPrecision(); err != nil {
+		return err
+	}
 	share := func(v float64) bool { return v >= 0 && v < 1 }
 	size := func(v float64) bool { return v >= 0 && v <= math.MaxFloat32 }
 	switch {
@@ -213,6 +248,25 @@ func (s *Settings) Check() error {
 	}
 	_, err := s.groups()
 	return err
+}
+
+// checkPrecision returns an error for formats in which nothing is trained, and rules that add up nothing.
+func (c *Config) checkPrecision() error {
+	sums := c.Sums
+	if sums == FastSums {
+		sums = ""
+	}
+	switch m, err := def.ParseAccum(cmp.Or(sums, def.FMAChain.String())); {
+	case c.Format() == num.F16:
+		return badInput("precision is f16, want f32 or bf16: most gradients are too small for f16")
+	case err != nil:
+		return badInput("sums is %q: %w", c.Sums, err)
+	case m != def.FMAChain && c.Format() == num.F32:
+		return badInput("sums is %q, and precision f32, want bf16: tensor cores multiply 16 bits", c.Sums)
+	case m != def.MMA(m.L, m.F):
+		return badInput("sums is %q, want fma or a rule mma(L,F): attention has no panels, and results of fewer bits are for fp8", c.Sums)
+	}
+	return nil
 }
 
 // group is a factor of the rate of weights whose names have a part.

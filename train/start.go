@@ -16,7 +16,7 @@ import (
 
 // Start is a network with its weights, from which a run can begin.
 type Start struct {
-	Config    model.Config // whose storage is f32
+	Config    model.Config // in f32: in what precision the weights were trained or stored is not taken over
 	Tokenizer string       // path of the tokenizer.json that belongs to it, or ""
 
 	weights map[string]startWeight
@@ -64,6 +64,7 @@ func (s *Start) readCheckpoint(path string) error {
 	if err != nil {
 		return err
 	}
+	c.Storage = ""
 	s.Config = *c
 	for _, e := range entries {
 		a := num.Array{Data: e.Data, DType: e.DType, Rows: 1, Cols: len(e.Data) / e.DType.Size()}

@@ -36,6 +36,7 @@ type Trainer struct {
 	names         []string         // of the weights, in the order of their bytes
 	factors       []float64        // of their rates
 	weights, m, v []*tensor.Tensor // v is empty with sgd, which has no second moment
+	working       []*tensor.Tensor // what programs read: the weights, or copies of them in 16 bits
 
 	levels []level // of the tree of leaves: partial sums, the first is that of all
 	norm   scalar
@@ -108,6 +109,9 @@ func New(q *engine.Queue, c Config, corpus *data.Corpus) (*Trainer, error) {
 	if err := settings.Check(); err != nil {
 		return nil, err
 	}
+	if err := c.settle(q); err != nil {
+		return nil, err
+	}
 	if c.Vocabulary < corpus.Tokenizer.Size {
 		return nil, tooSmall(c.Vocabulary, corpus)
 	}
@@ -120,7 +124,7 @@ func New(q *engine.Queue, c Config, corpus *data.Corpus) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{
-		config: c, queue: q.With(engine.WithPolicy(engine.Same)), blocks: blocks, decoder: decoder,
+		config: c, queue: q.With(engine.WithRule(c.Rule())), blocks: blocks, decoder: decoder,
 		tokens: make([]int32, decoder.Tokens()), labels: make([]int32, decoder.Tokens()),
 	}
 	if err = t.allocate(); err == nil {
@@ -187,7 +191,14 @@ func (t *Trainer) allocate() error {
 			}
 			*list = append(*list, v)
 		}
-		given[w.Name] = t.weights[len(t.weights)-1]
+		working := t.weights[len(t.weights)-1]
+		if w.DType != num.F32 {
+			if working, err = t.tensor(w.DType, w.Shape...); err != nil {
+				return err
+			}
+		}
+		t.working = append(t.working, working)
+		given[w.Name] = working
 	}
 	for i := range bits.Len(uint(t.config.Leaves)) {
 		var l level
@@ -303,7 +314,7 @@ func (t *Trainer) update(q *engine.Queue, step int, factor float32) error {
 	return nil
 }
 
-// optimize makes the calls that change one weight and its moments. The decay is the optimizer's own in
+// optimize makes the calls that change one weight and its moments, and its copy in 16 bits. The decay is the optimizer's own in
 // AdamW. With SGD it is a product of the weight, 1 - rate*decay in binary64, before the step: decoupled
 // from the gradient and its momentum as well.
 func (t *Trainer) optimize(q *engine.Queue, i int, g *tensor.Tensor, step int, rate float64) error {
@@ -317,10 +328,38 @@ func (t *Trainer) optimize(q *engine.Queue, i int, g *tensor.Tensor, step int, r
 				return err
 			}
 		}
-		return sgd.Step(q, sgd.Update{Weight: t.weights[i], Buffer: t.m[i], Grad: g, Hyper: sgd.Hyper{LR: rate, Momentum: c.Momentum}})
+		if err := sgd.Step(q, sgd.Update{Weight: t.weights[i], Buffer: t.m[i], Grad: g, Hyper: sgd.Hyper{LR: rate, Momentum: c.Momentum}}); err != nil {
+			return err
+		}
+		return t.copyWeight(q, i)
 	}
 	h := adamw.Hyper{LR: rate, Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.AdamEps, WeightDecay: decay}
-	return adamw.Step(q, adamw.Update{State: adamw.State{Weight: t.weights[i], M: t.m[i], V: t.v[i]}, Grad: g, Hyper: h, T: step})
+	u := adamw.Update{State: adamw.State{Weight: t.weights[i], M: t.m[i], V: t.v[i]}, Grad: g, Hyper: h, T: step}
+	if t.hasCopies() {
+		u.Mode, u.State.Copy = adamw.Master, t.working[i]
+	}
+	return adamw.Step(q, u)
+}
+
+// hasCopies reports whether programs read copies of the weights in 16 bits.
+func (t *Trainer) hasCopies() bool { return t.config.Format() != num.F32 }
+
+// copyWeight makes the call that rounds a weight to its copy, as the master form of AdamW does, if there is one.
+func (t *Trainer) copyWeight(q *engine.Queue, i int) error {
+	if !t.hasCopies() {
+		return nil
+	}
+	return engine.Call(q, model.RoundBF16, []*tensor.Tensor{t.weights[i], t.working[i]}, nil)
+}
+
+// copyWeights does so for all of them, after they were set.
+func (t *Trainer) copyWeights() error {
+	for i := range t.weights {
+		if err := t.copyWeight(t.queue, i); err != nil {
+			return err
+		}
+	}
+	return t.queue.Wait()
 }
 
 // digest makes the calls that compute the digests of the weights.
@@ -344,15 +383,21 @@ func (t *Trainer) digest(q *engine.Queue) error {
 // initialize sets the weights by the seed, and the chain to its genesis.
 func (t *Trainer) initialize(corpus *data.Corpus) error {
 	optimizer := adamw.InPlaceDefinition
-	if t.config.Optimizer == "sgd" {
+	switch {
+	case t.config.Optimizer == "sgd":
 		optimizer = sgd.StepDefinition
+	case t.hasCopies():
+		optimizer = adamw.MasterDefinition
 	}
 	update := ""
 	for _, d := range []string{model.Add.Hash(), norm.SquareSumDefinition.Hash(), norm.TotalDefinition.Hash(), norm.ClipDefinition.Hash(), model.Scale.Hash(), optimizer.Hash(), checksum.ForwardDefinition.Hash()} {
 		update += d + " "
 	}
+	if t.hasCopies() {
+		update += model.RoundBF16.Hash() + " "
+	}
 	t.origin = Origin{
-		Config: t.config, Program: t.decoder.Program.Identity(), Update: update, Rule: "fma", Tokenizer: corpus.Tokenizer.Identity,
+		Config: t.config, Program: t.decoder.Program.Identity(), Update: update, Rule: t.config.Rule().String(), Tokenizer: corpus.Tokenizer.Identity,
 		Data: corpus.Digest,
 	}
 	return t.begin(func(w *model.Value) ([]float32, error) { return t.config.Initial(w, t.config.Seed), nil })
@@ -376,7 +421,7 @@ func (t *Trainer) begin(values func(w *model.Value) ([]float32, error)) error {
 	}
 	t.origin.Weights = hex.EncodeToString(all.Sum(nil))
 	t.chain = t.origin.Genesis()
-	return nil
+	return t.copyWeights()
 }
 
 // Steps returns how many steps have been taken.
@@ -589,7 +634,7 @@ func (t *Trainer) Bytes() int64 {
 			seen[x] = true
 		}
 	}
-	for _, list := range [][]*tensor.Tensor{t.weights, t.m, t.v} {
+	for _, list := range [][]*tensor.Tensor{t.weights, t.working, t.m, t.v} {
 		for _, x := range list {
 			seen[x] = true
 		}

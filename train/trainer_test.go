@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -31,6 +32,12 @@ func tiny() Settings {
 
 // text is a corpus of 30 blocks of 4.
 var text = sync.OnceValue(func() *data.Corpus { return data.New(data.Grammar(5, 120)) })
+
+// bf16 returns the settings for training in 16 bits.
+func bf16(s Settings) Settings {
+	s.Storage = "bf16"
+	return s
+}
 
 func newTrainer(t *testing.T, q *engine.Queue, c Config) *Trainer {
 	t.Helper()
@@ -87,10 +94,12 @@ func TestDevices(t *testing.T) {
 			t.Errorf("%d workers: %+v, want %+v", workers, got, want)
 		}
 	}
-	want = take(t, newTrainer(t, cpu.Queue(), tiny().Config), 1)
-	reference := cpu.Queue().With(engine.WithLowering("cpu.reference"))
-	if got := take(t, newTrainer(t, reference, tiny().Config), 1); got != want {
-		t.Errorf("by the reference: %+v, want %+v", got, want)
+	for _, s := range []Settings{tiny(), bf16(tiny())} {
+		want = take(t, newTrainer(t, cpu.Queue(), s.Config), 1)
+		reference := cpu.Queue().With(engine.WithLowering("cpu.reference"))
+		if got := take(t, newTrainer(t, reference, s.Config), 1); got != want {
+			t.Errorf("precision %s, by the reference: %+v, want %+v", s.Storage, got, want)
+		}
 	}
 }
 
@@ -103,7 +112,13 @@ func TestSimulator(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sameSteps(t, dev, testlevel.Pick(1, 5))
+		list := []Settings{tiny()}
+		if testlevel.Current() >= testlevel.Quick {
+			tensorCores := bf16(tiny())
+			tensorCores.Sums = "mma(16,25)"
+			list = append(list, bf16(tiny()), tensorCores)
+		}
+		sameSteps(t, dev, testlevel.Pick(1, 5), list...)
 	}
 }
 
@@ -112,23 +127,24 @@ func TestEmulator(t *testing.T) {
 	t.Parallel()
 	testlevel.Need(t, testlevel.Quick, "it compiles and emulates every kernel of a step")
 	for _, architecture := range []string{"gfx1100", "gfx942"} {
-		sameSteps(t, amdemu.New(gputest.NeedsAMDEmulator(t, architecture)), 5)
+		sameSteps(t, amdemu.New(gputest.NeedsAMDEmulator(t, architecture)), 5, tiny(), bf16(tiny()))
 	}
 }
 
 // sameSteps takes steps on a device and on the CPU.
-func sameSteps(t *testing.T, dev engine.Device, n int) {
+func sameSteps(t *testing.T, dev engine.Device, n int, list ...Settings) {
 	t.Helper()
-	s := tiny()
-	s.Leaves, s.Batch = 2, 2
 	q, err := engine.OpenQueue(dev)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	got, want := take(t, newTrainer(t, q, s.Config), n), take(t, newTrainer(t, cpu.Queue(), s.Config), n)
-	if got != want {
-		t.Errorf("%s: got %+v, want %+v", dev.Name(), got, want)
+	for _, s := range list {
+		s.Leaves, s.Batch = 2, 2
+		got, want := take(t, newTrainer(t, q, s.Config), n), take(t, newTrainer(t, cpu.Queue(), s.Config), n)
+		if got != want {
+			t.Errorf("%s, precision %s %s: got %+v, want %+v", dev.Name(), s.Storage, s.Sums, got, want)
+		}
 	}
 }
 
@@ -298,6 +314,15 @@ func state(t *testing.T, tr *Trainer) string {
 // exp(-2n(d/(ln 16 - ln 2))^2).
 func TestGrammar(t *testing.T) {
 	t.Parallel()
+	for _, precision := range []string{"", "bf16"} {
+		t.Run(cmp.Or(precision, "f32"), func(t *testing.T) {
+			t.Parallel()
+			testGrammar(t, precision)
+		})
+	}
+}
+
+func testGrammar(t *testing.T, precision string) {
 	s, letters, near := tiny(), 60_000, 0.25
 	s.Width, s.Heads, s.KVHeads, s.Hidden, s.Block, s.Dropout = 32, 2, 2, 32, 32, 0
 	s.Batch, s.Leaves, s.Steps, s.Warmup, s.Rate, s.MinRate = 8, 2, 250, 20, 3e-2, 3e-4
@@ -305,6 +330,7 @@ func TestGrammar(t *testing.T) {
 		letters, near = 600_000, 0.02
 		s.Layers, s.Hidden, s.Block, s.Leaves, s.Steps, s.Warmup, s.Rate, s.MinRate, s.Decay = 2, 64, 64, 1, 1500, 50, 1.2e-2, 0, 0.01
 	}
+	s.Storage = precision
 	tr, err := New(cpu.Queue(), s.Config, data.New(data.Grammar(0, letters)))
 	if err != nil {
 		t.Fatal(err)

@@ -18,8 +18,10 @@ import (
 	"tokitai/answer"
 	"tokitai/chat"
 	"tokitai/chat/jinja"
+	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/readfile"
+	"tokitai/model"
 )
 
 // generateFlags are the flags of generate.
@@ -29,6 +31,8 @@ type generateFlags struct {
 	bias, stops                       []string
 	noEnd, isChat, isEcho, json       bool
 	system, date, file, batch, device string
+	rule                              string
+	together                          int // answers
 }
 
 func newGenerate() *cobra.Command {
@@ -45,6 +49,10 @@ Tokens are printed as they come. The answer follows from the model, the prompt, 
 the other parameters alone: not from the device, the batch, or --guess. A seed that is not
 given is drawn, and printed on standard error. With --json the answer has a receipt, from
 which 'tokitai replay' computes it again.
+
+Sums of products are rounded by a rule, which the receipt names. Rule fma is the same on
+every device and slow on GPUs; --rule fast takes that of this device's tensor cores, for a
+model of 16 bits. CPUs compute that one too, so that a replay anywhere gives the same bits.
 
 Of the parameters, repetition, frequency and presence penalties and then biases change the
 logits; temperature, top-k, top-p and min-p choose among them, one after another. Logprobs
@@ -91,6 +99,8 @@ their order.`,
 	flags.BoolVar(&f.isEcho, "echo", false, "with --json, tell logprobs of the prompt too")
 	flags.IntVar(&f.guesses, "guess", 4, "guess `N` tokens at a time from what the prompt and the answer repeat; changes no bit")
 	deviceFlag(flags, &f.device, "auto", "compute on")
+	flags.IntVar(&f.together, "sequences", answer.DefaultLimits.Sequences, "compute at most `N` answers together; changes no bit")
+	ruleFlag(c, &f.rule)
 	jsonFlag(c, &f.json)
 	registerProgress(c)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
@@ -109,6 +119,8 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 		return wrongUse("--system and --date are for --chat")
 	case f.choices < 1 || f.choices > 1024:
 		return wrongUse("-n is %d, want 1 to 1024", f.choices)
+	case f.together < 1 || f.together > 4096:
+		return wrongUse("--sequences is %d, want 1 to 4096", f.together)
 	case f.most < 1:
 		return wrongUse("--max-tokens is %d, want at least 1", f.most)
 	case (f.top >= 0 || f.isEcho) && !f.json && f.batch == "":
@@ -128,7 +140,7 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 	if err := checkDevice(f.device); err != nil {
 		return err
 	}
-	return withModel(c, f.device, args[0], func(q *engine.Queue, m *answer.Model) error {
+	return withModel(c, f.device, args[0], f.rule, func(q *engine.Queue, m *answer.Model) error {
 		if f.batch != "" {
 			return f.runBatch(c, q, m)
 		}
@@ -140,8 +152,33 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 	})
 }
 
-// withModel calls f with a model on a device; both are closed afterwards.
-func withModel(c *cobra.Command, device, path string, f func(q *engine.Queue, m *answer.Model) error) error {
+// ruleFlag adds the flag --rule to a command that computes with a model.
+func ruleFlag(c *cobra.Command, rule *string) {
+	c.Flags().StringVar(rule, "rule", "", "sum products by `RULE`: fma, on every device; fast, that of this device's tensor cores; or one by name, such as mma(16,25) (default: that of the run, or fma)")
+	c.RegisterFlagCompletionFunc("rule", cobra.FixedCompletions([]string{"fma", "fast", "mma(16,25)"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// follow has a model follow the rule that --rule names.
+func follow(q *engine.Queue, m *answer.Model, name string) error {
+	var rule def.Accum
+	var err error
+	switch name {
+	case "":
+		return nil
+	case "fast":
+		rule, err = model.FastRule(q, m.Config.Format())
+	default:
+		rule, err = def.ParseAccum(name)
+		err = asUse(err)
+	}
+	if err != nil {
+		return err
+	}
+	return m.Follow(rule)
+}
+
+// withModel calls f with a model on a device, whose products follow a rule; both are closed afterwards.
+func withModel(c *cobra.Command, device, path, rule string, f func(q *engine.Queue, m *answer.Model) error) error {
 	return withQueue(c, device, func(q *engine.Queue) error {
 		progress := startProgress(c)
 		progress.say("reading %s", path)
@@ -151,6 +188,9 @@ func withModel(c *cobra.Command, device, path string, f func(q *engine.Queue, m 
 			return err
 		}
 		defer m.Close()
+		if err := follow(q, m, rule); err != nil {
+			return err
+		}
 		return f(q, m)
 	})
 }
@@ -286,8 +326,9 @@ func generatedOf(q *engine.Queue, m *answer.Model, r *answer.Request, list []ans
 // limits returns those of an engine for n answers at a time.
 func (f *generateFlags) limits(n int) answer.Limits {
 	l := answer.DefaultLimits
-	l.Sequences = min(n, l.Sequences)
+	l.Sequences = min(n, f.together)
 	l.Waiting = max(n, f.choices, l.Waiting)
+	l.Widen()
 	return l
 }
 
@@ -463,7 +504,7 @@ func (f *generateFlags) runBatch(c *cobra.Command, q *engine.Queue, m *answer.Mo
 	if len(jobs) == 0 {
 		return wrongUse("--batch: %s has no prompts", f.batch)
 	}
-	l := f.limits(answer.DefaultLimits.Sequences)
+	l := f.limits(f.together)
 	for _, j := range jobs {
 		l.Waiting += j.n
 	}

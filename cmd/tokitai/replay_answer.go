@@ -41,7 +41,7 @@ func replayAnswer(c *cobra.Command, device, path, model string, asJSON bool) err
 	case model == "":
 		return wrongUse("--model is missing, want the model that gave the answer")
 	}
-	return withModel(c, device, model, func(q *engine.Queue, m *answer.Model) error {
+	return withModel(c, device, model, receipts[0].Identity.Rule, func(q *engine.Queue, m *answer.Model) error {
 		l := answer.DefaultLimits
 		l.Sequences = 1
 		e, err := answer.NewEngine(q, m, l)

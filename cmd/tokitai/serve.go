@@ -22,11 +22,11 @@ import (
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
-	device, listen, keyFile, cert, key, log, name string
-	limits                                        answer.Limits
-	options                                       serve.Options
-	grace                                         time.Duration
-	connections                                   int
+	device, rule, listen, keyFile, cert, key, log, name string
+	limits                                              answer.Limits
+	options                                             serve.Options
+	grace                                               time.Duration
+	connections                                         int
 }
 
 func newServe() *cobra.Command {
@@ -82,6 +82,7 @@ the log.`,
 	flags.DurationVar(&f.grace, "grace", 30*time.Second, "after a signal, let answers end for `TIME`")
 	flags.StringVar(&f.log, "log", "json", "`FORMAT` of the log: json, text or none")
 	deviceFlag(flags, &f.device, "auto", "compute on")
+	ruleFlag(c, &f.rule)
 	registerProgress(c)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("log", cobra.FixedCompletions([]string{"json", "text", "none"}, cobra.ShellCompDirectiveNoFileComp))
@@ -115,9 +116,8 @@ func (f *serveFlags) run(c *cobra.Command, path string) error {
 	if err := checkDevice(f.device); err != nil {
 		return err
 	}
-	f.limits.Rows = max(answer.DefaultLimits.Rows, f.limits.Sequences)
-	f.limits.Tokens = max(f.limits.Tokens, f.limits.Sequences)
-	return withModel(c, f.device, path, func(q *engine.Queue, m *answer.Model) error {
+	f.limits.Widen()
+	return withModel(c, f.device, path, f.rule, func(q *engine.Queue, m *answer.Model) error {
 		if f.name != "" {
 			m.Name = f.name
 		}

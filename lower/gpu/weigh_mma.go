@@ -28,7 +28,7 @@ type weighFragments struct {
 
 // weighDepths are the entries of kernels/weigh_mma.cu, in their order: rows of at most so many
 // elements.
-var weighDepths = [...]int{32, 64, 128}
+var weighDepths = [...]int{32, 64, lower.TensorCoreHeads}
 
 // weighMMATile is the number of queries of a block, which has two threads for each.
 const weighMMATile = 128
@@ -97,8 +97,8 @@ func WeighMMAVariant(d *def.Definition, c *lower.Call) Variant {
 
 // SuitsWeighMMA returns an error for a call of a stream, or of its gradients, that those kernels do not compute.
 func SuitsWeighMMA(d *def.Definition, c *lower.Call) error {
-	if depth, most := c.Size(d, "D"), weighDepths[len(weighDepths)-1]; depth > most {
-		return fmt.Errorf("heads of %d columns are too wide, want at most %d", depth, most)
+	if depth := c.Size(d, "D"); depth > lower.TensorCoreHeads {
+		return fmt.Errorf("heads of %d columns are too wide, want at most %d", depth, lower.TensorCoreHeads)
 	}
 	return nil
 }
