@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tokitai/backend/cpu"
+	"tokitai/backend/cuda"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -21,6 +22,7 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/adamw"
+	"tokitai/op/all"
 	"tokitai/op/crossentropy"
 	"tokitai/op/embedding"
 	"tokitai/op/gelu"
@@ -556,5 +558,33 @@ func TestDistinct(t *testing.T) {
 	}
 	if got := Distinct(index); got != 4 {
 		t.Errorf("got %d different values, want 4", got)
+	}
+}
+
+// The default sizes fit any machine that has a device of the kind, and are those that a model has.
+func TestDefaultSizes(t *testing.T) {
+	for _, b := range []struct {
+		backend engine.Backend
+		most    int64
+	}{{cpu.Backend, 1 << 30}, {cuda.Backend, 8 << 30}} {
+		p := &Plan{Backend: b.backend}
+		for _, o := range all.Operations {
+			if len(o.Data) == 0 {
+				continue
+			}
+			d := o.Data[0].Definition
+			sizes := p.sizes(d, o.Usual)
+			for letter, n := range o.Usual {
+				if sizes[letter] != n {
+					t.Errorf("%s has %d for %s, which usually is %d", o.Name, sizes[letter], letter, n)
+				}
+			}
+			for _, f := range num.AllDTypes {
+				c := &Case{Operation: o, Data: op.Data{Definition: d, Sizes: sizes}, DType: f, DTypes: d.DTypes(f)}
+				if c.DTypes != nil && c.Bytes() > b.most {
+					t.Errorf("%s of %v on %s needs %d bytes", o.Name, f, b.backend.Kind(), c.Bytes())
+				}
+			}
+		}
 	}
 }

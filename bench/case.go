@@ -52,7 +52,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 		return nil
 	}
 	d := data.Definition
-	data.Sizes = p.sizes(d)
+	data.Sizes = p.sizes(d, o.Usual)
 	var cases []*Case
 	for _, t := range num.AllDTypes {
 		dtypes := d.DTypes(t)
@@ -77,48 +77,53 @@ func (p *Plan) lowerings(d *def.Definition) []*engine.Lowering {
 	return slices.DeleteFunc(engine.Lowerings(p.Backend, d), func(l *engine.Lowering) bool { return l.Name != p.Lowering && l.ID(d) != p.Lowering })
 }
 
-// sizes returns the default sizes, replaced by those that the plan names. The defaults are
-// large enough that a call takes milliseconds and its operands exceed the inner caches, and
-// small enough that plain code measures everything within a minute:
+// sizes returns the usual sizes of an operation and defaults for the others, replaced by those that
+// the plan names. The defaults are large enough that a call takes milliseconds and its operands exceed
+// the inner caches, and small enough that plain code measures everything within a minute:
 //
-//   - rows of 1,024, a usual width of a model; rows that labels index are a vocabulary of
-//     32,768, with the same number of elements in all
+//   - rows of 1,024, a usual width of a model, or of a vocabulary of 32,768 where labels index them;
+//     as many as make 2²² elements
 //   - matrix products of 256×256×512, which do the most operations per byte, or 8 of
 //     128×128×256 where there are many
 //   - tables of 32,768 rows, of which 8,192 are looked up or added to
 //
 // GPUs have larger defaults: 2²⁷ elements, matrix products of 4096×4096×4096, or 64 of
 // 1024×1024×1024, and 65,536 rows of tables.
-func (p *Plan) sizes(d *def.Definition) map[string]int {
+func (p *Plan) sizes(d *def.Definition, usual map[string]int) map[string]int {
 	sizes := map[string]int{}
 	isGPU := p.Backend.Kind() != cpu.Kind
-	set := func(onGPU, large, quick int, letter string) {
+	choose := func(onGPU, large, quick int) int {
 		switch {
 		case p.IsQuick:
-			sizes[letter] = quick
+			return quick
 		case isGPU:
-			sizes[letter] = onGPU
-		default:
-			sizes[letter] = large
+			return onGPU
+		}
+		return large
+	}
+	set := func(onGPU, large, quick int, letter string) {
+		if n, ok := usual[letter]; ok {
+			sizes[letter] = n
+		} else {
+			sizes[letter] = choose(onGPU, large, quick)
 		}
 	}
 	switch d.Access() {
 	case def.AlongRows:
-		row, column := d.AxisOf(def.Row), d.AxisOf(def.Column)
-		set(131072, 4096, 256, row)
-		set(1024, 1024, 1024, column)
-		if slots := d.AxisOf(def.Slot); slots != "" { // as routers have them
-			set(256, 256, 256, column)
-			set(8, 8, 8, slots)
-		}
+		row, column, width := d.AxisOf(def.Row), d.AxisOf(def.Column), 1024
 		for i := range d.Operands {
 			if o := &d.Operands[i]; o.IsIndex && o.Bound == column {
-				set(4096, 128, 8, row)
-				set(32768, 32768, 32768, column)
+				width = 32768
 			}
 		}
+		set(width, width, width, column)
+		rows := max(1, choose(1<<27, 1<<22, 1<<18)/sizes[column])
+		set(rows, rows, rows, row)
 		for _, a := range d.Axes() {
-			if a.Role == def.Indexed {
+			switch a.Role {
+			case def.Slot:
+				set(8, 8, 8, a.Letter)
+			case def.Indexed:
 				set(4096, 4096, 4096, a.Letter)
 			}
 		}
@@ -127,10 +132,10 @@ func (p *Plan) sizes(d *def.Definition) map[string]int {
 			switch a.Role {
 			case def.Row, def.Summed:
 				set(8192, 256, 64, a.Letter)
-			case def.Group:
+			case def.Group, def.Batch:
 				set(4, 2, 2, a.Letter)
-			case def.Batch:
-				set(4, 2, 2, a.Letter)
+			case def.Pool:
+				set(8192, 64, 32, a.Letter)
 			default:
 				set(128, 64, 32, a.Letter)
 			}

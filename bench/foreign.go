@@ -453,8 +453,13 @@ func (r *foreignRun) finish() {
 }
 
 // ForeignSizes returns the sizes to measure a definition in on a device of a backend: those of
-// [Plan], replaced by the given ones. What cannot be judged in part is smaller.
-func ForeignSizes(d *def.Definition, b engine.Backend, given map[string]int) map[string]int {
+// [Plan] for an operation, which may be nil, replaced by the given ones. What cannot be judged in part
+// is smaller.
+func ForeignSizes(o *op.Operation, d *def.Definition, b engine.Backend, given map[string]int) map[string]int {
 	p := &Plan{Backend: b, Sizes: given, IsQuick: !canSample(d)}
-	return p.sizes(d)
+	var usual map[string]int
+	if o != nil {
+		usual = o.Usual
+	}
+	return p.sizes(d, usual)
 }

@@ -30,6 +30,10 @@ type Operation struct {
 	Definitions []*def.Definition // the plain one first, then the variants that parameters select
 	Params      []Param
 
+	// Usual has the sizes that models give to axes, by letter, where their role does not say them:
+	// heads have 64 pairs, a token goes to a few experts. They are measured by default.
+	Usual map[string]int
+
 	Data     []Data       // kinds of data on which accuracy is measured and stated
 	Bounds   []bound.Form // of the error of each output, for any data
 	Saved    []Saved      // inputs that are results of another definition

@@ -151,7 +151,7 @@ func (m *speedMeter) sizesOf(t *verify.Target) map[string]int {
 	if m.beside != nil {
 		b = m.beside.Device().(engine.Device).Backend()
 	}
-	return bench.ForeignSizes(t.Definition, b, m.sizes)
+	return bench.ForeignSizes(t.Operation, t.Definition, b, m.sizes)
 }
 
 func (m *speedMeter) shape(t *verify.Target) string {

@@ -22,6 +22,7 @@ var Operations = []*op.Operation{
 	},
 	{
 		Name: "attention.backward", Summary: "the gradients of attention.forward",
+		Usual:       map[string]int{"J": 4},
 		Definitions: []*def.Definition{BackwardDefinition}, Bounds: backwardBounds, Run: op.Plain(BackwardDefinition),
 		Params: []op.Param{{Name: "kappa", Help: "that of attention.forward: the scale of scores times log2(e)"}},
 		Data: []op.Data{
@@ -44,6 +45,7 @@ var Operations = []*op.Operation{
 	},
 	{
 		Name: "attention.decode", Summary: "causal attention to keys that lie in pages of a cache",
+		Usual:       map[string]int{"T": 16, "B": 16, "N": 64},
 		Definitions: []*def.Definition{DecodeDefinition}, Bounds: decodeBounds, Run: op.Plain(DecodeDefinition),
 		Params: []op.Param{{Name: "kappa", Help: "the scale of scores times log2(e), such as 1.4426950408889634/sqrt(D)"}},
 		Data: []op.Data{

@@ -14,6 +14,7 @@ var sizes = map[string]int{"Q": 256, "S": 4, "V": 1024, "D": 64}
 var Operations = []*op.Operation{
 	{
 		Name: "combine.forward", Summary: "weighted sums of the rows of a token's experts",
+		Usual:       map[string]int{"S": 8},
 		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds, Run: op.Plain(ForwardDefinition),
 		Data: []op.Data{
 			{Name: "normal", Definition: ForwardDefinition, Sizes: sizes},
@@ -55,6 +56,7 @@ var Operations = []*op.Operation{
 	},
 	{
 		Name: "combine.permute.backward", Summary: "gradient of combine.permute.forward: sums of the rows of a token",
+		Usual:       map[string]int{"S": 8},
 		Definitions: []*def.Definition{PermuteBackwardDefinition}, Bounds: permuteBackwardBounds, Run: op.Plain(PermuteBackwardDefinition),
 		Data: []op.Data{
 			{Name: "normal", Definition: PermuteBackwardDefinition, Sizes: sizes},

@@ -13,6 +13,7 @@ import (
 // Operations lists what this package offers to the program and the documents.
 var Operations = []*op.Operation{{
 	Name: "dispatch.forward", Summary: "choices of tokens sorted by expert",
+	Usual:       map[string]int{"S": 8, "E": 256},
 	Definitions: []*def.Definition{ForwardDefinition},
 	Params:      []op.Param{{Name: "experts", Help: "number of experts"}},
 	Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {

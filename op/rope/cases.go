@@ -11,18 +11,21 @@ import (
 var Operations = []*op.Operation{
 	{
 		Name: "rope.forward", Summary: "rotary embeddings: turns pairs by the angles of their positions",
+		Usual:       map[string]int{"C": 64},
 		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds, Run: op.Plain(ForwardDefinition),
 		Data: data(ForwardDefinition), Patterns: patterns(ForwardDefinition), Scalings: forwardScalings,
 		Clauses: forwardClauses,
 	},
 	{
 		Name: "rope.backward", Summary: "gradients of rope.forward: turns them back",
+		Usual:       map[string]int{"C": 64},
 		Definitions: []*def.Definition{BackwardDefinition}, Bounds: backwardBounds, Run: op.Plain(BackwardDefinition),
 		Data: data(BackwardDefinition), Patterns: patterns(BackwardDefinition), Scalings: backwardScalings,
 		Clauses: backwardClauses,
 	},
 	{
 		Name: "rope.norm.forward", Summary: "normalizes each head to mean square 1, scales by column, and turns pairs",
+		Usual:       map[string]int{"C": 64},
 		Definitions: []*def.Definition{NormForwardDefinition}, Bounds: normForwardBounds, Run: op.Plain(NormForwardDefinition),
 		Params: []op.Param{{Name: "eps", Default: "1e-6", Help: "added to the mean square"}},
 		Data:   data(NormForwardDefinition), Patterns: patterns(NormForwardDefinition), Scalings: normForwardScalings,
@@ -30,6 +33,7 @@ var Operations = []*op.Operation{
 	},
 	{
 		Name: "rope.norm.backward", Summary: "gradients of rope.norm.forward",
+		Usual:       map[string]int{"C": 64},
 		Definitions: []*def.Definition{NormBackwardDefinition}, Bounds: normBackwardBounds, Run: op.Plain(NormBackwardDefinition),
 		Data: data(NormBackwardDefinition)[:1], Patterns: patterns(NormBackwardDefinition), Scalings: normBackwardScalings,
 		Clauses: normBackwardClauses,

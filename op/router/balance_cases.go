@@ -14,16 +14,19 @@ var balanceParams = []op.Param{{Name: "choices", Help: "the sum of all counts: t
 var balanceOperations = []*op.Operation{
 	{
 		Name: "router.balance.forward", Summary: "losses of each token for balanced experts and for small logits",
+		Usual:       map[string]int{"C": 256},
 		Definitions: []*def.Definition{BalanceForwardDefinition}, Bounds: balanceForwardBounds, Run: op.Plain(BalanceForwardDefinition), Params: balanceParams,
 		Data: balanceData(BalanceForwardDefinition), Patterns: balancePatterns(BalanceForwardDefinition), Clauses: balanceForwardClauses,
 	},
 	{
 		Name: "router.balance.backward", Summary: "gradient of router.balance.forward, from its inputs",
+		Usual:       map[string]int{"C": 256},
 		Definitions: []*def.Definition{BalanceBackwardDefinition}, Bounds: balanceBackwardBounds, Run: op.Plain(BalanceBackwardDefinition), Params: balanceParams,
 		Data: balanceData(BalanceBackwardDefinition), Patterns: balancePatterns(BalanceBackwardDefinition), Clauses: balanceBackwardClauses,
 	},
 	{
 		Name: "router.bias.step", Summary: "moves the bias of each expert toward a balanced load",
+		Usual:       map[string]int{"C": 256, "R": 16},
 		Definitions: []*def.Definition{BiasDefinition}, Bounds: biasBounds, Run: op.Plain(BiasDefinition), Clauses: biasClauses,
 		Params: []op.Param{{Name: "rate", Default: "0.001", Help: "how far a bias moves"}},
 		Data: []op.Data{

@@ -13,21 +13,25 @@ import (
 var Operations = append([]*op.Operation{
 	{
 		Name: "router.softmax.forward", Summary: "experts of each token by their probabilities, and their weights",
+		Usual:       map[string]int{"C": 256, "K": 8},
 		Definitions: []*def.Definition{SoftmaxForwardDefinition}, Bounds: softmaxForwardBounds, Run: run(SoftmaxForwardDefinition), Params: params,
 		Data: data(SoftmaxForwardDefinition), Patterns: patterns(SoftmaxForwardDefinition), Clauses: softmaxForwardClauses,
 	},
 	{
 		Name: "router.softmax.backward", Summary: "gradient of router.softmax.forward, from its inputs",
+		Usual:       map[string]int{"C": 256, "K": 8},
 		Definitions: []*def.Definition{SoftmaxBackwardDefinition}, Bounds: softmaxBackwardBounds, Run: run(SoftmaxBackwardDefinition), Params: params,
 		Data: data(SoftmaxBackwardDefinition), Patterns: patterns(SoftmaxBackwardDefinition), Clauses: softmaxBackwardClauses,
 	},
 	{
 		Name: "router.sigmoid.forward", Summary: "experts of each token by sigmoid scores, and their weights",
+		Usual:       map[string]int{"C": 256, "K": 8},
 		Definitions: []*def.Definition{SigmoidForwardDefinition}, Bounds: sigmoidForwardBounds, Run: run(SigmoidForwardDefinition), Params: params,
 		Data: data(SigmoidForwardDefinition), Patterns: patterns(SigmoidForwardDefinition), Clauses: sigmoidForwardClauses,
 	},
 	{
 		Name: "router.sigmoid.backward", Summary: "gradient of router.sigmoid.forward, from its inputs",
+		Usual:       map[string]int{"C": 256, "K": 8},
 		Definitions: []*def.Definition{SigmoidBackwardDefinition}, Bounds: sigmoidBackwardBounds, Run: run(SigmoidBackwardDefinition), Params: params,
 		Data: data(SigmoidBackwardDefinition), Patterns: patterns(SigmoidBackwardDefinition), Clauses: sigmoidBackwardClauses,
 	},

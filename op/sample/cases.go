@@ -13,6 +13,7 @@ import (
 // Operations lists what this package offers to the program and the documents.
 var Operations = []*op.Operation{{
 	Name: "sample", Summary: "draws a token from each row of logits, by temperature, top-k, top-p and min-p",
+	Usual:       map[string]int{"C": 128256},
 	Definitions: []*def.Definition{Definition}, Bounds: bounds, Clauses: clauses,
 	Params: []op.Param{
 		{Name: "seed", Default: "0", Help: "seed of the random words"},
