@@ -181,6 +181,8 @@ func TestTraining(t *testing.T) {
 	learned, mixture := tiny, tiny
 	learned.Norm, learned.Positions, learned.FeedForward, learned.Bias, learned.Tied, learned.Storage = "layer", "learned", "gelu", true, true, "bf16"
 	mixture.Mixture, mixture.HeadNorm, mixture.Storage = model.Mixture{Experts: 5, PerToken: 2, Hidden: 24, IsNormalised: true}, "each", "f16"
+	biased := tiny
+	biased.Mixture = model.Mixture{Experts: 5, PerToken: 2, Hidden: 24, Balance: 0.5}
 	mixture.Windows, mixture.AttentionCap, mixture.LogitCap = model.NumbersOf(20, 0), 30, 20
 	for _, x := range []struct {
 		name   string
@@ -191,6 +193,7 @@ func TestTraining(t *testing.T) {
 		{"learned", learned, def.FMAChain},
 		{"tensor cores", learned, def.MMA(16, 25)},
 		{"mixture", mixture, def.FMAChain},
+		{"mixture with biases", biased, def.FMAChain},
 		{"mixture, tensor cores", mixture, def.MMA(8, 24)},
 	} {
 		t.Run(x.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -77,9 +78,17 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	list, err := c.Weights()
+	if err != nil {
+		return nil, badInput("%s: %w", file, err)
+	}
+	formats := map[string]num.DType{}
+	for _, w := range list {
+		formats[w.Name] = w.DType
+	}
 	weights := map[string]*tensor.Tensor{}
 	for _, e := range entries {
-		t, err := asStored(q.Device(), &e, c.Format())
+		t, err := asStored(q.Device(), &e, cmp.Or(formats[e.Name], e.DType))
 		if err != nil {
 			closeAll(weights)
 			return nil, err

@@ -98,7 +98,7 @@ func (r *runner) allocate(m *Model) error {
 		t, err := r.tensor(d, shape...)
 		*to, errs = t, append(errs, err)
 	}
-	for _, w := range p.Program.Of(model.Weight) {
+	for _, w := range append(p.Program.Of(model.Weight), p.Program.Of(model.Fixed)...) {
 		t := m.Weights[w.Name]
 		if t == nil {
 			return badInput("%s: no tensor %s, which the configuration needs", m.Name, w.Name)

@@ -36,13 +36,13 @@ type body struct {
 
 	table                          Ref // of the embedding
 	cos, sin, positionQ, positionK Ref
-	bias                           Ref // of the router's choice
+	zeros                          Ref // biases of experts that have none
 }
 
 // embed returns the residual stream of tokens, an int32 each. It declares the inputs that say where tokens stand:
 // "position" for a learned table; else "position.q" and, if there are fewer heads of keys, "position.k",
 // each with the token's position for every head, and the tables "cos" and "sin" of Block positions. With a
-// mixture there is the input "router.bias", zeros that choose experts by their scores alone.
+// mixture whose experts have no biases there is the input "router.bias", zeros that choose them by their scores alone.
 func (d *body) embed(tokens Ref) Ref {
 	d.table = d.Weight("model.embed_tokens.weight", d.format, d.Vocabulary, d.Width)
 	x := d.Call("embed", embedding.ForwardDefinition, nil, tokens, d.table)[0]
@@ -62,8 +62,8 @@ func (d *body) embed(tokens Ref) Ref {
 		}
 		d.cos, d.sin = d.Input("cos", num.F32, d.Block, pairs), d.Input("sin", num.F32, d.Block, pairs)
 	}
-	if d.Mixture.Experts > 0 {
-		d.bias = d.Input("router.bias", num.F32, d.Mixture.Experts)
+	if d.Mixture.Experts > 0 && d.Mixture.Balance == 0 {
+		d.zeros = d.Input("router.bias", num.F32, d.Mixture.Experts)
 	}
 	return d.dropped("embed", x)
 }
@@ -229,18 +229,26 @@ func (d *body) activate(name string, gate, up Ref) Ref {
 	return d.Call(name, gelu.ForwardDefinition, nil, up)[0]
 }
 
+// BiasSuffix ends the name of a router's biases. They are added to the scores of experts to choose some, not to
+// their weights.
+const BiasSuffix = "gate.e_score_correction_bias"
+
 // mixture sends every token through its experts: the rows of an expert are brought together, and its
 // weights multiply them. Weights of all experts lie in one tensor, [experts, out, in].
 func (d *body) mixture(name string, x Ref) Ref {
 	m := &d.Mixture
 	logits := d.Call(name+"gate", Linear, nil, x, d.Weight(name+"gate.weight", d.format, m.Experts, d.Width))[0]
 	weight, expert := d.Value(name+"route.weight", num.F32, d.tokens, m.PerToken), d.Value(name+"route.expert", num.I32, d.tokens, m.PerToken)
+	bias := d.zeros
+	if m.Balance > 0 {
+		bias = d.Fixed(name+BiasSuffix, num.F32, m.Experts)
+	}
 	normalise := 0.0
 	if m.IsNormalised {
 		normalise = 1
 	}
 	d.CallInto(name+"route", router.SoftmaxForwardDefinition, Params{"k": Number(float64(m.PerToken)), "normalise": Number(normalise)},
-		[]Ref{logits, d.bias}, []Ref{weight, expert})
+		[]Ref{logits, bias}, []Ref{weight, expert})
 	integers := func(what string, shape ...int) Ref { return d.Value(name+"sort."+what, num.I32, shape...) }
 	counts, offsets := integers("counts", m.Experts), integers("offsets", m.Experts+1)
 	source, slot, place := integers("source", d.tokens, m.PerToken), integers("slot", d.tokens, m.PerToken), integers("place", d.tokens, m.PerToken)

@@ -74,6 +74,11 @@ func (b *Builder) Weight(name string, d num.DType, shape ...int) Ref {
 	return b.value(name, Weight, d, shape)
 }
 
+// Fixed declares a value of the network, as a weight is, that has no gradient.
+func (b *Builder) Fixed(name string, d num.DType, shape ...int) Ref {
+	return b.value(name, Fixed, d, shape)
+}
+
 // Value declares a result, for calls that write some of its columns each.
 func (b *Builder) Value(name string, d num.DType, shape ...int) Ref {
 	return b.value(name, Result, d, shape)

@@ -54,6 +54,7 @@ type Mixture struct {
 	Hidden       int     `json:"hidden"`               // width of an expert
 	IsNormalised bool    `json:"normalised,omitempty"` // the weights of a token's experts add up to 1
 	Dense        Numbers `json:"dense,omitempty"`      // layers, from 0, that have one feed-forward layer instead
+	Balance      float64 `json:"balance,omitempty"`    // by which a step of training moves the bias of each expert; 0 for no biases
 }
 
 // DefaultConfig is a small decoder of bytes.
@@ -146,6 +147,8 @@ func (m *Mixture) check(layers int) error {
 		return fmt.Errorf("mixture.per_token is %d, want 1 to the %d experts", m.PerToken, m.Experts)
 	case m.Hidden < 1 || m.Hidden > math.MaxInt32:
 		return fmt.Errorf("mixture.hidden is %d, want at least 1", m.Hidden)
+	case !(m.Balance >= 0 && m.Balance <= math.MaxFloat32) || m.Balance > 0 && float32(m.Balance) == 0:
+		return fmt.Errorf("mixture.balance is %v, want at least 0, and a number of binary32", m.Balance)
 	}
 	for _, i := range m.Dense.Values() {
 		if i < 0 || i >= float64(layers) || i != math.Trunc(i) {

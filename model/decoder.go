@@ -36,6 +36,7 @@ type Decoder struct {
 // Measured names results that say how a router works.
 type Measured struct {
 	Name    string // that its weights begin with
+	Bias    string // of its experts, by which it chooses them; "" without biases
 	Counts  string // int32, how many tokens each expert has
 	Entropy string // the sum over the tokens of the entropy of the router's softmax, in nats
 }
@@ -68,7 +69,11 @@ func NewDecoder(c Config, sequences int, training bool) (*Decoder, error) {
 			d.CallInto(name+"entropy.sum", norm.TotalDefinition, nil, []Ref{d.Call(name+"entropy.row", Entropy, nil, logits)[0].As(1, d.tokens)}, []Ref{total})
 			d.Keep(counts)
 			d.Keep(total)
-			full.Routers = append(full.Routers, Measured{name, counts.Value().Name, total.Value().Name})
+			m := Measured{Name: name, Counts: counts.Value().Name, Entropy: total.Value().Name}
+			if c.Mixture.Balance > 0 {
+				m.Bias = name + BiasSuffix
+			}
+			full.Routers = append(full.Routers, m)
 		}
 	}
 	logits, dlogits := d.forward()
@@ -166,7 +171,7 @@ func (d *Decoder) Constants(q *engine.Queue) (map[string]*tensor.Tensor, error) 
 		put("cos", cos, err)
 		put("sin", sin, err)
 	}
-	if n := d.Config.Mixture.Experts; n > 0 {
+	if n := d.Config.Mixture.Experts; d.Program.Value("router.bias") != nil {
 		t, err := tensor.FromFloat32(q.Device(), num.F32, make([]float32, n), n)
 		put("router.bias", t, err)
 	}
@@ -179,7 +184,7 @@ func (d *Decoder) Constants(q *engine.Queue) (map[string]*tensor.Tensor, error) 
 	return list, nil
 }
 
-// Weights returns the weights of a decoder, in the order in which its program declares them.
+// Weights returns the weights of a decoder, and the biases of its routers, in the order in which its program declares them.
 func (c *Config) Weights() ([]*Value, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -191,7 +196,7 @@ func (c *Config) Weights() ([]*Value, error) {
 	}
 	var list []*Value
 	for _, v := range d.values {
-		if v.Kind == Weight {
+		if v.Kind == Weight || v.Kind == Fixed {
 			list = append(list, v)
 		}
 	}

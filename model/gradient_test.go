@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"tokitai/backend/cpu"
@@ -199,7 +200,16 @@ func (n *network) experts(name string, x row) row {
 		scores[i], order[i] = l.exp(), i
 		total = total.add(scores[i])
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b].value, scores[a].value) })
+	if biases := n.weights[name+BiasSuffix]; biases != nil {
+		sum := n.t.number(0)
+		for _, s := range scores {
+			sum = sum.add(s)
+		}
+		preference := func(e int) float64 { return scores[e].value/sum.value + biases[e].value }
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(preference(b), preference(a)) })
+	} else {
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b].value, scores[a].value) })
+	}
 	chosen := order[:n.Mixture.PerToken]
 	slices.Sort(chosen)
 	n.choices = append(n.choices, chosen...)
@@ -380,7 +390,7 @@ func configs() map[string]Config {
 	mixture.Mixture = Mixture{Experts: 5, PerToken: 2, Hidden: 3, IsNormalised: true}
 	olmoe := tiny
 	olmoe.HeadNorm, olmoe.HiddenBias, olmoe.Rope = "all", true, Rope{Kind: "linear", Factor: 2}
-	olmoe.Mixture = Mixture{Experts: 3, PerToken: 2, Hidden: 4, Dense: NumbersOf(0)}
+	olmoe.Mixture = Mixture{Experts: 3, PerToken: 2, Hidden: 4, Dense: NumbersOf(0), Balance: 0.25}
 	return map[string]Config{"llama": llama, "gpt": gpt, "gemma": gemma, "olmo": olmo, "mixture": mixture, "olmoe": olmoe}
 }
 
@@ -402,8 +412,10 @@ func TestGradients(t *testing.T) {
 			if limit := slack * total.spread(); math.Abs(loss-total.value) > limit {
 				t.Errorf("loss %v, want %v within %v", loss, total.value, limit)
 			}
-			if len(gradients) != len(weights) {
-				t.Errorf("%d gradients, want %d", len(gradients), len(weights))
+			for name := range weights {
+				if _, has := gradients[name]; has == strings.HasSuffix(name, BiasSuffix) {
+					t.Errorf("%s has a gradient: %v, want one of each weight but the biases of routers", name, has)
+				}
 			}
 			for name, list := range gradients {
 				n := len(list)
@@ -516,7 +528,7 @@ func trainOnce(t *testing.T, c Config, tokens, labels []int32) (weights, gradien
 	}
 	defer in.Close()
 	weights, gradients = map[string][]float32{}, map[string][]float32{}
-	for _, w := range d.Program.Of(Weight) {
+	for _, w := range append(d.Program.Of(Weight), d.Program.Of(Fixed)...) {
 		values := c.Initial(w, 3)
 		noise := c.Initial(&Value{Name: w.Name + ".noise", Shape: []int{w.Len(), 1}}, 4)
 		for i := range values {

@@ -66,8 +66,8 @@ func NewInference(c Config, s InferenceShape) (*Inference, error) {
 	return &Inference{c, s, p, d.caches}, err
 }
 
-// Constants returns the inputs that are the same in every run: the tables of rope, and the routers' biases. The
-// caller closes them.
+// Constants returns the inputs that are the same in every run: the tables of rope, and zeros for routers without
+// biases. The caller closes them.
 func (x *Inference) Constants(q *engine.Queue) (map[string]*tensor.Tensor, error) {
 	list := map[string]*tensor.Tensor{}
 	if x.Config.Positions == "rope" {
@@ -77,7 +77,7 @@ func (x *Inference) Constants(q *engine.Queue) (map[string]*tensor.Tensor, error
 		}
 		list["cos"], list["sin"] = cos, sin
 	}
-	if n := x.Config.Mixture.Experts; n > 0 {
+	if n := x.Config.Mixture.Experts; x.Program.Value("router.bias") != nil {
 		t, err := tensor.FromFloat32(q.Device(), num.F32, make([]float32, n), n)
 		if err != nil {
 			for _, other := range list {

@@ -465,12 +465,13 @@ func TestConfigErrors(t *testing.T) {
 		"head_width is -1": func(c *Config) { c.HeadWidth = -1 }, "head_norm is": func(c *Config) { c.HeadNorm = "some" }, "norm_place is": func(c *Config) { c.NormPlace = "behind" },
 		"precision is": func(c *Config) { c.Storage = "fp8" }, "attention_cap is": func(c *Config) { c.AttentionCap = -1 }, "windows has 1": func(c *Config) { c.Windows = NumbersOf(2) },
 		"the window of layer 1": func(c *Config) { c.Windows = NumbersOf(2, 0.5) }, "rope.kind": func(c *Config) { c.Rope.Kind = "far" }, "rope.factor": func(c *Config) { c.Rope.Kind = "linear" },
-		"other sequences":     func(c *Config) { c.Rope = Rope{Kind: "dynamic", Factor: 2, Original: 3} },
-		"rope.low":            func(c *Config) { c.Rope = Rope{Kind: "llama3", Factor: 2, Original: 3, Low: 4, High: 1} },
-		"positions are":       func(c *Config) { c.Rope, c.Positions = Rope{Kind: "linear", Factor: 2}, "learned" },
-		"mixture.experts":     func(c *Config) { c.Mixture.PerToken = 1 },
-		"mixture.per_token":   func(c *Config) { c.Mixture = Mixture{Experts: 2, PerToken: 3, Hidden: 1} },
-		"mixture.dense has 2": func(c *Config) { c.Mixture = Mixture{Experts: 2, PerToken: 1, Hidden: 1, Dense: NumbersOf(2)} },
+		"other sequences":       func(c *Config) { c.Rope = Rope{Kind: "dynamic", Factor: 2, Original: 3} },
+		"rope.low":              func(c *Config) { c.Rope = Rope{Kind: "llama3", Factor: 2, Original: 3, Low: 4, High: 1} },
+		"positions are":         func(c *Config) { c.Rope, c.Positions = Rope{Kind: "linear", Factor: 2}, "learned" },
+		"mixture.experts":       func(c *Config) { c.Mixture.PerToken = 1 },
+		"mixture.per_token":     func(c *Config) { c.Mixture = Mixture{Experts: 2, PerToken: 3, Hidden: 1} },
+		"mixture.balance is -1": func(c *Config) { c.Mixture = Mixture{Experts: 2, PerToken: 1, Hidden: 1, Balance: -1} },
+		"mixture.dense has 2":   func(c *Config) { c.Mixture = Mixture{Experts: 2, PerToken: 1, Hidden: 1, Dense: NumbersOf(2)} },
 	} {
 		c := tiny
 		change(&c)

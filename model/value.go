@@ -17,9 +17,10 @@ const (
 	Weight             // is given, and has a gradient
 	Result             // is computed by a call
 	State              // is given, and calls change it: a cache
+	Fixed              // is given, and has no gradient: a bias of a router
 )
 
-var kindNames = [...]string{"input", "weight", "result", "state"}
+var kindNames = [...]string{"input", "weight", "result", "state", "fixed"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -37,7 +37,7 @@ func (o *Origin) Genesis() Entry {
 
 // Next returns the entry of a step: the SHA-256 of the entry before it, the number of the step, the bits
 // of the loss and of the norm, and the two words of the digest of each weight, in the order of
-// their names. All numbers are little-endian, the step of 64 bits, the others of 32.
+// their names, and then those of each router's biases. All numbers are little-endian, the step of 64 bits, the others of 32.
 func (e Entry) Next(step int, loss, norm float32, digests []checksum.Digest) Entry {
 	b := binary.LittleEndian.AppendUint64(append(make([]byte, 0, 64+8*len(digests)), e[:]...), uint64(step))
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(loss))

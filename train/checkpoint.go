@@ -33,14 +33,12 @@ const (
 // part of it: they follow from the weights.
 func (t *Trainer) checkpoint() (*safetensors.File, error) {
 	f := &safetensors.File{Metadata: map[string]string{"format": "pt"}}
-	for i, name := range t.names {
-		for _, part := range t.parts(i) {
-			data, err := part.tensor.Bytes()
-			if err != nil {
-				return nil, err
-			}
-			f.Entries = append(f.Entries, safetensors.Entry{Name: part.prefix + name, DType: num.F32, Shape: part.tensor.Shape(), Data: data})
+	for _, part := range t.state() {
+		data, err := part.tensor.Bytes()
+		if err != nil {
+			return nil, err
 		}
+		f.Entries = append(f.Entries, safetensors.Entry{Name: part.name, DType: num.F32, Shape: part.tensor.Shape(), Data: data})
 	}
 	text, err := json.Marshal(header{t.origin, t.step, t.chain.String(), stateDigest(f.Entries)})
 	f.Metadata[headerKey] = string(text)
@@ -104,22 +102,20 @@ func (t *Trainer) restore(path string) error {
 	if err != nil || len(chain) != len(t.chain) || h.Step < 0 {
 		return badInput("%s: step %d with the entry %q, want one of a chain", path, h.Step, h.Chain)
 	}
-	if want := len(t.weights) + len(t.m) + len(t.v); len(f.Entries) != want {
-		return badInput("%s: %d tensors, want %d: those of the configuration, with their moments", path, len(f.Entries), want)
+	state := t.state()
+	if len(f.Entries) != len(state) {
+		return badInput("%s: %d tensors, want %d: those of the configuration, with their moments", path, len(f.Entries), len(state))
 	}
-	for i, name := range t.names {
-		for _, part := range t.parts(i) {
-			to := part.tensor
-			e, ok := f.Entry(part.prefix + name)
-			if !ok {
-				return badInput("%s: no tensor %s, which the configuration needs", path, part.prefix+name)
-			}
-			if e.DType != num.F32 || !slices.Equal(e.Shape, to.Shape()) {
-				return badInput("%s: tensor %s is %v %v, want f32 %v by the configuration", path, e.Name, e.DType, e.Shape, to.Shape())
-			}
-			if err := to.SetBytes(e.Data); err != nil {
-				return err
-			}
+	for _, part := range state {
+		e, ok := f.Entry(part.name)
+		if !ok {
+			return badInput("%s: no tensor %s, which the configuration needs", path, part.name)
+		}
+		if e.DType != num.F32 || !slices.Equal(e.Shape, part.tensor.Shape()) {
+			return badInput("%s: tensor %s is %v %v, want f32 %v by the configuration", path, e.Name, e.DType, e.Shape, part.tensor.Shape())
+		}
+		if err := part.tensor.SetBytes(e.Data); err != nil {
+			return err
 		}
 	}
 	t.step = h.Step

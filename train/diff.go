@@ -136,15 +136,21 @@ func (d *Difference) compare(t [2]*Trainer, want [2]*Line, folders [2]string) er
 		if i >= len(t[1].names) || t[1].names[i] != name || len(t[0].parts(i)) != len(t[1].parts(i)) {
 			return nil // other networks, or optimizers
 		}
-		a := append([]part{{"grad.", t[0].levels[0].grads[i]}}, t[0].parts(i)...)
-		b := append([]part{{"grad.", t[1].levels[0].grads[i]}}, t[1].parts(i)...)
+		a := append([]part{{"grad." + name, t[0].levels[0].grads[i]}}, t[0].parts(i)...)
+		b := append([]part{{"grad." + name, t[1].levels[0].grads[i]}}, t[1].parts(i)...)
 		for _, k := range []int{0, 2, 3, 1} { // gradients, moments, weights
 			if k >= len(a) {
 				continue
 			}
-			if isFound, err := d.compareTensors("the update of "+name, a[k].prefix+name, a[k].tensor, b[k].tensor); isFound || err != nil {
+			if isFound, err := d.compareTensors("the update of "+name, a[k].name, a[k].tensor, b[k].tensor); isFound || err != nil {
 				return err
 			}
+		}
+	}
+	a, b := t[0].biases.state(), t[1].biases.state()
+	for i := range min(len(a), len(b)) {
+		if isFound, err := d.compareTensors("the update of "+a[i].name, a[i].name, a[i].tensor, b[i].tensor); isFound || err != nil {
+			return err
 		}
 	}
 	return nil

@@ -31,6 +31,7 @@ func (t *Trainer) NewEvaluator() (*Evaluator, error) {
 	for i, name := range t.names {
 		given[name] = t.working[i]
 	}
+	t.biases.giveTo(given)
 	in, err := model.NewInstance(t.queue, decoder.Program, given)
 	if in, err = own(t, in, err); err != nil {
 		return nil, err

@@ -66,9 +66,9 @@ func TestPrecision(t *testing.T) {
 			t.Errorf("%s: the chain begins with the rule %s", name, rule)
 		}
 		for i, name := range tr.names {
-			for _, p := range append(tr.parts(i), part{"grad.", tr.levels[0].grads[i]}) {
+			for _, p := range append(tr.parts(i), part{"grad." + name, tr.levels[0].grads[i]}) {
 				if p.tensor.DType() != num.F32 {
-					t.Errorf("%s%s is %v", p.prefix, name, p.tensor.DType())
+					t.Errorf("%s is %v", p.name, p.tensor.DType())
 				}
 			}
 		}

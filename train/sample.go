@@ -39,6 +39,7 @@ func (t *Trainer) NewSampler(tokenizer data.Tokenizer, temperature float64) (*Sa
 	for i, name := range t.names {
 		given[name] = t.working[i]
 	}
+	t.biases.giveTo(given)
 	s := &Sampler{t: t, tokenizer: tokenizer}
 	in, err := model.NewInstance(t.queue, decoder.Program, given)
 	if s.in, err = own(t, in, err); err != nil {

@@ -135,7 +135,7 @@ func (s *Settings) decode(text []byte) error {
 }
 
 func unknown(name string) error {
-	if strings.Contains(name, "expert") || strings.Contains(name, "router") {
+	if strings.Contains(name, "expert") || strings.Contains(name, "router") || name == "balance" {
 		return badInput("unknown setting %q; the setting mixture describes experts", name)
 	}
 	return badInput("unknown setting %q, want one of %s", name, strings.Join(Names(), ", "))
@@ -223,6 +223,8 @@ func (s *Settings) Check() error {
 		return badInput("leaves is %d, want more: a leaf of %d tokens is longer than %d", s.Leaves, s.Batch/s.Leaves*s.Block, model.MaxLeafTokens)
 	case s.Batch > 1<<24/s.Block:
 		return badInput("batch is %d, want at most 2^24 tokens in a step", s.Batch)
+	case s.Mixture.Balance > 0 && s.Batch*s.Block > math.MaxInt32/s.Mixture.PerToken:
+		return badInput("batch is %d, want less: the experts of a step are counted in 32 bits, %d for each token", s.Batch, s.Mixture.PerToken)
 	case s.Steps < 1 || s.Steps > math.MaxInt32/s.Leaves:
 		return badInput("steps is %d, want at least 1, and at most 2^31-1 leaves in all", s.Steps)
 	case s.Warmup < 0 || s.Warmup > s.Steps:

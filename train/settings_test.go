@@ -25,7 +25,7 @@ func TestSettings(t *testing.T) {
 	}
 	for assignment, want := range map[string]string{
 		"layers": "want NAME=VALUE", "layer=2": "unknown setting", "layers=two": "setting layers is string, want int",
-		"experts=8": "the setting mixture describes experts", "seed=-1": "setting seed",
+		"experts=8": "the setting mixture describes experts", "balance=0.1": "the setting mixture describes experts", "seed=-1": "setting seed",
 	} {
 		if err := s.Set(assignment); err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, tensor.ErrBadArgument) {
 			t.Errorf("%s: error %v, want one with %q", assignment, err, want)

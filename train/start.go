@@ -107,13 +107,22 @@ func (s *Start) readFolder(dev device.Device, path string) error {
 	return nil
 }
 
-// Start takes the weights before the first step.
+// Start takes the weights, and the biases of routers, before the first step.
 func (t *Trainer) Start(s *Start, path string) error {
-	if len(s.weights) != len(t.names) {
-		return badInput("%s: it has %d weights, and the network of the settings %d", path, len(s.weights), len(t.names))
+	n := len(t.names)
+	for _, name := range t.biases.names {
+		if _, ok := s.weights[name]; ok {
+			n++
+		}
+	}
+	if len(s.weights) != n {
+		return badInput("%s: it has %d weights and biases of routers, and the network of the settings %d", path, len(s.weights), n)
 	}
 	return t.begin(func(w *model.Value) ([]float32, error) {
 		v, ok := s.weights[w.Name]
+		if !ok && w.Kind == model.Fixed { // the network that starts has none, which is as if they were 0
+			return make([]float32, w.Len()), nil
+		}
 		if !ok {
 			return nil, badInput("%s: no weight %s, which the network of the settings has", path, w.Name)
 		}

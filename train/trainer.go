@@ -18,6 +18,7 @@ import (
 	"tokitai/op/adamw"
 	"tokitai/op/checksum"
 	"tokitai/op/norm"
+	"tokitai/op/router"
 	"tokitai/op/sgd"
 	"tokitai/tensor"
 )
@@ -36,6 +37,7 @@ type Trainer struct {
 	names         []string         // of the weights, in the order of their bytes
 	factors       []float64        // of their rates
 	weights, m, v []*tensor.Tensor // v is empty with sgd, which has no second moment
+	biases        biases           // of routers
 	working       []*tensor.Tensor // what programs read: the weights, or copies of them in 16 bits
 
 	levels []level // of the tree of leaves: partial sums, the first is that of all
@@ -76,15 +78,8 @@ type Result struct {
 	Loss    float32 // the mean over the labels
 	Norm    float32 // of all gradients together, before they were clipped
 	Rate    float64
-	Weights string // SHA-256 of the digests of the weights, in hexadecimal
+	Weights string // SHA-256 of the digests of the weights and biases, in hexadecimal
 	Chain   Entry
-}
-
-// Routing says how a router of a mixture has worked in a step.
-type Routing struct {
-	Name    string  `json:"name"`    // that its weights begin with
-	Tokens  []int64 `json:"tokens"`  // that each expert has had
-	Entropy float64 `json:"entropy"` // of the router's softmax, in nats: the mean over the tokens
 }
 
 // NotFiniteError reports a step whose loss or norm is no finite number. The step has changed nothing.
@@ -200,6 +195,9 @@ func (t *Trainer) allocate() error {
 		t.working = append(t.working, working)
 		given[w.Name] = working
 	}
+	if err := t.allocateBiases(given); err != nil {
+		return err
+	}
 	for i := range bits.Len(uint(t.config.Leaves)) {
 		var l level
 		outputs := map[string]*tensor.Tensor{}
@@ -285,7 +283,10 @@ func (t *Trainer) record() error {
 		if err := t.update(q, 1, 1); err != nil {
 			return err
 		}
-		return t.digest(q)
+		if err := t.digest(q); err != nil {
+			return err
+		}
+		return t.biases.move(q, t.config.Mixture.Balance)
 	})
 	return err
 }
@@ -365,15 +366,7 @@ func (t *Trainer) copyWeights() error {
 // digest makes the calls that compute the digests of the weights.
 func (t *Trainer) digest(q *engine.Queue) error {
 	for i, w := range t.weights {
-		var words [2]*tensor.Tensor
-		for k := range words {
-			v, err := t.words.Slice(i, i+1, k, k+1)
-			if err != nil {
-				return err
-			}
-			words[k] = v
-		}
-		if err := checksum.Forward(q, words[0], words[1], w, 0); err != nil {
+		if err := digestInto(q, t.words, i, w); err != nil {
 			return fmt.Errorf("%s: %w", t.names[i], err)
 		}
 	}
@@ -396,6 +389,9 @@ func (t *Trainer) initialize(corpus *data.Corpus) error {
 	if t.hasCopies() {
 		update += model.RoundBF16.Hash() + " "
 	}
+	if len(t.biases.names) > 0 {
+		update += router.BiasDefinition.Hash() + " "
+	}
 	t.origin = Origin{
 		Config: t.config, Program: t.decoder.Program.Identity(), Update: update, Rule: t.config.Rule().String(), Tokenizer: corpus.Tokenizer.Identity,
 		Data: corpus.Digest,
@@ -403,15 +399,16 @@ func (t *Trainer) initialize(corpus *data.Corpus) error {
 	return t.begin(func(w *model.Value) ([]float32, error) { return t.config.Initial(w, t.config.Seed), nil })
 }
 
-// begin sets the weights before the first step, and the chain to its genesis.
+// begin sets the weights and biases before the first step, and the chain to its genesis.
 func (t *Trainer) begin(values func(w *model.Value) ([]float32, error)) error {
 	all := sha256.New()
-	for i, w := range t.decoder.Program.Of(model.Weight) {
+	tensors := append(slices.Clone(t.weights), t.biases.each...)
+	for i, w := range append(t.decoder.Program.Of(model.Weight), t.decoder.Program.Of(model.Fixed)...) {
 		list, err := values(w)
 		if err != nil {
 			return err
 		}
-		if err := t.weights[i].SetFloat32s(list); err != nil {
+		if err := tensors[i].SetFloat32s(list); err != nil {
 			return err
 		}
 		fmt.Fprintf(all, "%s %v\n", w.Name, w.Shape)
@@ -472,6 +469,9 @@ func (t *Trainer) Step() (Result, error) {
 	}
 	if !isFinite(r.Loss) || !isFinite(r.Norm) || !isFinite(factor) {
 		return r, t.notFinite(r)
+	}
+	if err := t.biases.setCounts(t.routing); err != nil {
+		return r, err
 	}
 	if err := t.advance.Update(func(q *engine.Queue) error { return t.update(q, r.Step, factor) }); err != nil {
 		return r, err
@@ -548,47 +548,16 @@ func (t *Trainer) leaf(step, leaf, at int) error {
 	return t.readRouting()
 }
 
-// readRouting adds how the routers have worked in a leaf.
-func (t *Trainer) readRouting() error {
-	if len(t.routing) == 0 {
-		return nil
-	}
-	if err := t.queue.Wait(); err != nil {
-		return err
-	}
-	for i, r := range t.decoder.Routers {
-		counts, err := t.levels[0].leaf.Tensor(r.Counts).Int32s()
-		if err != nil {
-			return err
-		}
-		entropy, err := scalar{t.levels[0].leaf.Tensor(r.Entropy)}.read()
-		if err != nil {
-			return err
-		}
-		for e, n := range counts {
-			t.routing[i].Tokens[e] += int64(n)
-		}
-		t.routing[i].Entropy += float64(entropy) / float64(t.config.Batch*t.config.Block)
-	}
-	return nil
-}
-
-// Routing returns how the routers have worked in the last step; nil without mixtures.
-func (t *Trainer) Routing() []Routing { return t.routing }
-
 func (t *Trainer) digests() ([]checksum.Digest, error) {
 	if err := t.queue.Wait(); err != nil {
 		return nil, err
 	}
-	words, err := t.words.Int32s()
+	list, err := digestsOf(t.words, len(t.weights))
 	if err != nil {
 		return nil, err
 	}
-	list := make([]checksum.Digest, len(t.weights))
-	for i := range list {
-		list[i] = checksum.Digest{Word0: uint32(words[2*i]), Word1: uint32(words[2*i+1])}
-	}
-	return list, nil
+	more, err := digestsOf(t.biases.words, len(t.biases.names))
+	return append(list, more...), err
 }
 
 // notFinite computes the gradients of a step again, call by call, to name the first result that is
@@ -634,7 +603,7 @@ func (t *Trainer) Bytes() int64 {
 			seen[x] = true
 		}
 	}
-	for _, list := range [][]*tensor.Tensor{t.weights, t.working, t.m, t.v} {
+	for _, list := range [][]*tensor.Tensor{t.weights, t.biases.each, t.working, t.m, t.v} {
 		for _, x := range list {
 			seen[x] = true
 		}
@@ -662,19 +631,28 @@ func (t *Trainer) Parameters() int {
 // Blocks returns the corpus as the trainer reads it.
 func (t *Trainer) Blocks() *data.Blocks { return t.blocks }
 
-// part is a tensor of the state, and the prefix of its name in a checkpoint.
+// part is a tensor of the state, with its name in a checkpoint.
 type part struct {
-	prefix string
+	name   string
 	tensor *tensor.Tensor
 }
 
 // parts returns a weight with its moments.
 func (t *Trainer) parts(i int) []part {
-	list := []part{{"", t.weights[i]}, {prefixM, t.m[i]}}
+	list := []part{{t.names[i], t.weights[i]}, {prefixM + t.names[i], t.m[i]}}
 	if len(t.v) > 0 {
-		list = append(list, part{prefixV, t.v[i]})
+		list = append(list, part{prefixV + t.names[i], t.v[i]})
 	}
 	return list
+}
+
+// state lists all tensors of the state.
+func (t *Trainer) state() []part {
+	var list []part
+	for i := range t.names {
+		list = append(list, t.parts(i)...)
+	}
+	return append(list, t.biases.state()...)
 }
 
 // Close frees the memory of the trainer.

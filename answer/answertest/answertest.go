@@ -22,8 +22,13 @@ func Model(c model.Config, seed uint64) (*answer.Model, error) {
 		return nil, err
 	}
 	weights := map[string]*tensor.Tensor{}
-	for _, w := range d.Program.Of(model.Weight) {
+	for _, w := range append(d.Program.Of(model.Weight), d.Program.Of(model.Fixed)...) {
 		values := c.Initial(w, seed)
+		for i := range values { // biases that choose other experts than scores do
+			if w.Kind == model.Fixed {
+				values[i] = 0.1 * float32(i%3)
+			}
+		}
 		if len(w.Shape) > 1 {
 			for i := range values {
 				values[i] *= 12

@@ -114,7 +114,7 @@ func (x *explainedFolder) print(w io.Writer) error {
 	row("positions", "%s", positionsText(c))
 	row("norm", "%s", normText(c))
 	if m := c.Mixture; m.Experts > 0 {
-		row("mixture", "%d experts of width %d, %d for a token%s%s", m.Experts, m.Hidden, m.PerToken, when(m.IsNormalised, ", weights add up to 1"), when(m.Dense != "", ", none in the layers "+string(m.Dense)))
+		row("mixture", "%d experts of width %d, %d for a token%s%s%s", m.Experts, m.Hidden, m.PerToken, when(m.IsNormalised, ", weights add up to 1"), when(m.Balance > 0, ", chosen by their scores and a bias each"), when(m.Dense != "", ", none in the layers "+string(m.Dense)))
 	}
 	if c.Mixture.Experts == 0 || c.Mixture.Dense != "" {
 		row("feed forward", "%s of width %d%s", c.FeedForward, c.Hidden, when(c.Bias || c.HiddenBias, ", with biases"))

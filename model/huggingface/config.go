@@ -314,6 +314,10 @@ func qwen3Mixture(f *fields) model.Config {
 	return c
 }
 
+// biasField says that routers have biases, and by how much a step of training moves them. transformers knows neither the
+// field nor the biases in these classes.
+const biasField = "router_bias_update_rate"
+
 // mixture reads the fields that mixtures have in common.
 func (f *fields) mixture(experts int) model.Mixture {
 	names := []string{"num_experts", "num_local_experts"}
@@ -322,7 +326,7 @@ func (f *fields) mixture(experts int) model.Mixture {
 	} else if max(a, b) > 0 {
 		experts = max(a, b)
 	}
-	m := model.Mixture{Experts: experts, PerToken: f.size("num_experts_per_tok", 8), IsNormalised: f.bool("norm_topk_prob", false)}
+	m := model.Mixture{Experts: experts, PerToken: f.size("num_experts_per_tok", 8), IsNormalised: f.bool("norm_topk_prob", false), Balance: f.number(biasField, 0)}
 	if m.PerToken > m.Experts {
 		f.fail("num_experts_per_tok is %d of %d experts", m.PerToken, m.Experts)
 	}

@@ -65,6 +65,9 @@ func (f *Folder) open() error {
 	if kind := f.Config.Rope.Kind; kind == "dynamic" || kind == "longrope" {
 		f.Notes = append(f.Notes, fmt.Sprintf("rope_type %s: sequences have at most %d tokens, since angles of longer ones depend on the longest of a batch", kind, f.Config.Block))
 	}
+	if f.Config.Mixture.Balance > 0 {
+		f.Notes = append(f.Notes, "router biases: transformers has none in "+f.Family.Class+", and chooses experts without them")
+	}
 	generationPath := filepath.Join(f.Path, "generation_config.json")
 	switch object, _, err := readObject(generationPath); {
 	case err == nil:

@@ -49,7 +49,8 @@ func networks() map[string]model.Config {
 		c.Rope = model.Rope{Kind: "yarn", Factor: 2, Original: 8, Fast: 32, Slow: 1, Amplitude: 1.0693147180559945}
 	})
 	add("olmoe", func(c *model.Config) {
-		c.HeadNorm, c.Mixture = "all", model.Mixture{Experts: 3, PerToken: 2, Hidden: 6}
+		c.HeadNorm, c.Mixture = "all", model.Mixture{Experts: 3, PerToken: 2, Hidden: 6, Balance: 0.001}
+		c.Storage = "bf16"
 	})
 	add("gpt2", func(c *model.Config) {
 		c.Norm, c.Positions, c.FeedForward, c.Bias, c.Tied, c.KVHeads, c.RopeBase = "layer", "learned", "gelu", true, true, 2, 0

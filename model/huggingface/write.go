@@ -217,6 +217,9 @@ func describe(f *Family, c model.Config) []byte {
 		add("num_experts", c.Mixture.Experts)
 		add("num_experts_per_tok", c.Mixture.PerToken)
 		add("norm_topk_prob", c.Mixture.IsNormalised)
+		if c.Mixture.Balance > 0 {
+			add(biasField, real(c.Mixture.Balance))
+		}
 	}
 	return encode(list)
 }

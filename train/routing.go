@@ -1,0 +1,170 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+
+	"tokitai/engine"
+	"tokitai/model"
+	"tokitai/num"
+	"tokitai/op/checksum"
+	"tokitai/op/router"
+	"tokitai/tensor"
+)
+
+// Routing says how a router of a mixture has worked in a step.
+type Routing struct {
+	Name    string  `json:"name"`    // that its weights begin with
+	Tokens  []int64 `json:"tokens"`  // that each expert has had
+	Entropy float64 `json:"entropy"` // of the router's softmax, in nats: the mean over the tokens
+}
+
+// biases are those of the experts of all routers, by which these are balanced. They are part of the state of a
+// run as the weights are, but an optimizer does not see them: a step moves each up or down by the same amount.
+// The zero value is that of routers without biases.
+type biases struct {
+	names  []string         // in the order of their bytes
+	of     []int            // the router that each belongs to, by its number in the program
+	each   []*tensor.Tensor // rows of all
+	all    *tensor.Tensor   // [routers, experts]
+	counts *tensor.Tensor   // int32 likewise: the tokens of each expert in a step
+	words  *tensor.Tensor   // digests
+}
+
+// allocateBiases makes the biases of a decoder's routers, and gives them to its program.
+func (t *Trainer) allocateBiases(given map[string]*tensor.Tensor) error {
+	b, rate := &t.biases, t.config.Mixture.Balance
+	if rate == 0 || len(t.decoder.Routers) == 0 {
+		return nil
+	}
+	for _, v := range t.decoder.Program.Of(model.Fixed) {
+		b.names = append(b.names, v.Name)
+		b.of = append(b.of, slices.IndexFunc(t.decoder.Routers, func(m model.Measured) bool { return m.Bias == v.Name }))
+	}
+	n, experts := len(b.names), t.config.Mixture.Experts
+	for _, x := range []struct {
+		to    **tensor.Tensor
+		dtype num.DType
+		cols  int
+	}{{&b.all, num.F32, experts}, {&b.counts, num.I32, experts}, {&b.words, num.I32, 2}} {
+		var err error
+		if *x.to, err = t.tensor(x.dtype, n, x.cols); err != nil {
+			return err
+		}
+	}
+	for i, name := range b.names {
+		row, err := b.all.Slice(i, i+1, 0, experts)
+		if err == nil {
+			row, err = row.Reshape(experts)
+		}
+		if err != nil {
+			return err
+		}
+		b.each = append(b.each, row)
+		given[name] = row
+	}
+	return nil
+}
+
+// giveTo gives the biases to another program of the decoder.
+func (b *biases) giveTo(given map[string]*tensor.Tensor) {
+	for i, name := range b.names {
+		given[name] = b.each[i]
+	}
+}
+
+// state lists the biases as parts of the state.
+func (b *biases) state() []part {
+	var list []part
+	for i, name := range b.names {
+		list = append(list, part{name, b.each[i]})
+	}
+	return list
+}
+
+// setCounts takes the tokens that the experts have had in a step.
+func (b *biases) setCounts(routing []Routing) error {
+	if len(b.names) == 0 {
+		return nil
+	}
+	var counts []int32
+	for _, r := range b.of {
+		for _, n := range routing[r].Tokens {
+			counts = append(counts, int32(n)) // Check has bounded their sum
+		}
+	}
+	return b.counts.SetInt32s(counts)
+}
+
+// move makes the call that moves the biases, and those that compute their digests.
+func (b *biases) move(q *engine.Queue, rate float64) error {
+	if len(b.names) == 0 {
+		return nil
+	}
+	if err := router.BiasStep(q, b.all, b.counts, rate); err != nil {
+		return err
+	}
+	for i, row := range b.each {
+		if err := digestInto(q, b.words, i, row); err != nil {
+			return fmt.Errorf("%s: %w", b.names[i], err)
+		}
+	}
+	return nil
+}
+
+// digestInto makes the call that computes the digest of a tensor, into a row of words.
+func digestInto(q *engine.Queue, words *tensor.Tensor, row int, x *tensor.Tensor) error {
+	var to [2]*tensor.Tensor
+	for k := range to {
+		v, err := words.Slice(row, row+1, k, k+1)
+		if err != nil {
+			return err
+		}
+		to[k] = v
+	}
+	return checksum.Forward(q, to[0], to[1], x, 0)
+}
+
+// digestsOf reads the digests of n tensors.
+func digestsOf(words *tensor.Tensor, n int) ([]checksum.Digest, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	read, err := words.Int32s()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]checksum.Digest, n)
+	for i := range list {
+		list[i] = checksum.Digest{Word0: uint32(read[2*i]), Word1: uint32(read[2*i+1])}
+	}
+	return list, nil
+}
+
+// readRouting adds how the routers have worked in a leaf.
+func (t *Trainer) readRouting() error {
+	if len(t.routing) == 0 {
+		return nil
+	}
+	if err := t.queue.Wait(); err != nil {
+		return err
+	}
+	for i, r := range t.decoder.Routers {
+		counts, err := t.levels[0].leaf.Tensor(r.Counts).Int32s()
+		if err != nil {
+			return err
+		}
+		entropy, err := scalar{t.levels[0].leaf.Tensor(r.Entropy)}.read()
+		if err != nil {
+			return err
+		}
+		for e, n := range counts {
+			t.routing[i].Tokens[e] += int64(n)
+		}
+		t.routing[i].Entropy += float64(entropy) / float64(t.config.Batch*t.config.Block)
+	}
+	return nil
+}
+
+// Routing returns how the routers have worked in the last step; nil without mixtures.
+func (t *Trainer) Routing() []Routing { return t.routing }
