@@ -13,7 +13,10 @@
     a0901bc3c83091922c342769645759d748143d3366247c9b6909e1a3cd41c79d, gemm.batched.grad_a.accumulate
     bc3e4fcd6b30295ddd3c1c70814066d7a76fbf486cef400f9e52bca9b36f54c9, gemm.batched.grad_b
     396737f62058b9aaaf2fa19329471057b2990af57cb37ae686b46782358b40f1, gemm.batched.grad_b.accumulate
-    e5f60416e4ad99422c117019127f5a1533c39e5e5d30e8a5e44a466416759dfa *)
+    e5f60416e4ad99422c117019127f5a1533c39e5e5d30e8a5e44a466416759dfa, gemm.grouped.forward
+    8b195f881ea95731ebc2f5379a2036334d5f71c4b65edb346789807175f33594, gemm.grouped.grad_a
+    752a2f5fca4021cc990498fab9ddb34985030c0565a10832f377b3d75333e8f8, gemm.grouped.grad_b
+    9728df752fe39d1df3d56e7625f1b49194db1a954d848fe2425026635b30198a *)
 
 From Coq Require Import Reals List Lia Lra Psatz ZArith.
 From Flocq Require Import Core Operations.

@@ -137,7 +137,7 @@ func sizesOf(d *def.Definition) []map[string]int {
 	case *def.Product:
 		var list []map[string]int
 		for _, k := range []int{1, 2, 45, 521} {
-			sizes := map[string]int{"H": 2, "M": 3, "N": 5, "K": 4}
+			sizes := map[string]int{"H": 2, "G": 2, "M": 3, "N": 5, "K": 4}
 			sizes[d.SummedOver()] = k
 			list = append(list, sizes)
 		}

@@ -3,6 +3,7 @@ package gemm
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"tokitai/backend/cpu"
@@ -14,9 +15,9 @@ import (
 	"tokitai/tensor"
 )
 
-// plain returns the call on single matrices that a batched one repeats.
+// plain returns the call on single matrices that a batched or grouped one repeats.
 func plain(d *def.Definition) call {
-	name := "gemm." + d.Name[len("gemm.batched."):]
+	name := strings.NewReplacer("batched.", "", "grouped.", "").Replace(d.Name)
 	for _, p := range products {
 		if p.definition.Name == name {
 			return p.call

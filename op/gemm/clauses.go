@@ -54,17 +54,8 @@ func where(is func(z productSum) bool) op.Covering {
 
 // productSumOf adds up the products of an element of the result, in binary64.
 func productSumOf(c *bound.Call, row, col int) (z productSum) {
-	d, a, b := c.Definition, c.Operands[0], c.Operands[1]
-	result, at := c.Operands[2], row
-	if matrices := result.Matrices(); matrices > 1 { // each with its factors
-		rows := result.Rows / matrices
-		a, b = matrixAt(a, matrices, row/rows), matrixAt(b, matrices, row/rows)
-		row %= rows
-	}
-	n := a.Cols
-	if d.Product().TransposeLeft {
-		n = a.Rows
-	}
+	d, a, b, result := c.Definition, &c.Operands[0], &c.Operands[1], &c.Operands[2]
+	terms := termsOf(c, row)
 	sum, abs := 0.0, 0.0
 	add := func(x, y float64) {
 		sum, abs = sum+x*y, abs+math.Abs(x*y)
@@ -73,18 +64,14 @@ func productSumOf(c *bound.Call, row, col int) (z productSum) {
 			z.hasZeroTimes = z.hasZeroTimes || x == 0 || y == 0
 		}
 	}
-	for k := range n {
-		left, right := [2]int{row, k}, [2]int{k, col}
-		if d.Product().TransposeLeft {
-			left = [2]int{k, row}
-		}
-		if d.Product().TransposeRight {
-			right = [2]int{col, k}
-		}
-		add(float64(a.At(left[0], left[1])), float64(b.At(right[0], right[1])))
+	for k := range terms.count {
+		i, j := terms.left(k)
+		x := a.At(i, j)
+		i, j = terms.right(k, col)
+		add(float64(x), float64(b.At(i, j)))
 	}
 	if d.Accumulates() {
-		add(float64(result.At(at, col)), 1)
+		add(float64(result.At(row, col)), 1)
 	}
 	for _, name := range []string{d.Scales().Row, d.Scales().Col} {
 		if i := d.Operand(name); i >= 0 {
@@ -97,12 +84,4 @@ func productSumOf(c *bound.Call, row, col int) (z productSum) {
 	z.isZero = num.Widen(result.DType, num.NarrowF64(result.DType, sum)) == 0
 	z.isAtAnEnd = op.IsAtAnEnd(result.DType, sum) || op.MayOverflow(abs)
 	return z
-}
-
-// matrixAt returns a matrix of a stack, or the one that all share.
-func matrixAt(a num.Array, matrices, i int) num.Array {
-	if a.Matrices() == matrices {
-		return a.Matrix(i)
-	}
-	return a
 }

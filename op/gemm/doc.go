@@ -10,6 +10,11 @@
 // any strides, so that the heads of [batch, position, head, width] are multiplied in
 // place (tensor.Permute), and a matrix can be shared (tensor.Expand).
 //
+// The grouped products divide the rows of A, C and their gradients into groups, as the
+// tokens of a mixture of experts are sorted by expert (op/dispatch), and have a matrix B
+// for each group: GroupedForward and so on. Rows are neither copied nor padded, and a
+// group may be empty.
+//
 // FP8Forward multiplies matrices in FP8, of which either has a scale for each row:
 //
 //	C[m,n] = (sum over k of A[m,k]·B[n,k]) · scaleA[m] · scaleB[n]
@@ -261,6 +266,66 @@
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
 //	C9  each matrix of the result has the bits of the product of the two matrices alone
+//
+// # gemm.grouped.forward
+//
+//	C[m,n] = sum over k of A[m,k] * B[g,k,n],  offsets[g] <= m < offsets[g+1]
+//
+//	operand  shape  dtypes        note
+//	A        M,K    f16 bf16 f32
+//	B        G,K,N  as A
+//	C        M,N    as A, or f32  fully written
+//	offsets  G+1    i32           int32, ascending from 0 to M
+//
+//	C1  M >= 0, G, N, K >= 1; leading dimensions count as rows, and the rows of every matrix may be strided
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result may not overlap the operands; the operands may be the same tensor
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
+//	C8  group g has the rows from offsets[g] to offsets[g+1]-1, none where these are equal; offsets that do not ascend from 0 to M are refused, and nothing is written
+//	C9  each row of the result has the bits of the product of that row alone with its group's matrix
+//
+// # gemm.grouped.grad_a
+//
+//	dA[m,k] = sum over n of dC[m,n] * B[g,k,n],  offsets[g] <= m < offsets[g+1]
+//
+//	operand  shape  dtypes         note
+//	dC       M,N    f16 bf16 f32
+//	B        G,K,N  as dC
+//	dA       M,K    as dC, or f32  fully written
+//	offsets  G+1    i32            int32, ascending from 0 to M
+//
+//	C1  M >= 0, G, N, K >= 1; leading dimensions count as rows, and the rows of every matrix may be strided
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result may not overlap the operands; the operands may be the same tensor
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
+//	C8  group g has the rows from offsets[g] to offsets[g+1]-1, none where these are equal; offsets that do not ascend from 0 to M are refused, and nothing is written
+//	C9  each row of the result has the bits of the product of that row alone with its group's matrix
+//
+// # gemm.grouped.grad_b
+//
+//	dB[g,k,n] = sum over m of A[m,k] * dC[m,n],  offsets[g] <= m < offsets[g+1]
+//
+//	operand  shape  dtypes        note
+//	A        M,K    f16 bf16 f32
+//	dC       M,N    as A
+//	dB       G,K,N  as A, or f32  fully written
+//	offsets  G+1    i32           int32, ascending from 0 to M
+//
+//	C1  M >= 0, G, N, K >= 1; leading dimensions count as rows, and the rows of every matrix may be strided
+//	C2  by the rule fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result may not overlap the operands; the operands may be the same tensor
+//	C6  by the rule fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
+//	C8  group g has the rows from offsets[g] to offsets[g+1]-1, none where these are equal; offsets that do not ascend from 0 to M are refused, and nothing is written
+//	C9  each matrix of the result has the bits of the product of its group's rows alone; that of a group without rows is +0
 //
 // # gemm.fp8.forward
 //

@@ -31,15 +31,19 @@ var products = []struct {
 	{BatchedForwardDefinition, BatchedForward}, {BatchedForwardAccumulateDefinition, BatchedForwardAccumulate},
 	{BatchedGradADefinition, BatchedGradA}, {BatchedGradAAccumulateDefinition, BatchedGradAAccumulate},
 	{BatchedGradBDefinition, BatchedGradB}, {BatchedGradBAccumulateDefinition, BatchedGradBAccumulate},
+	{GroupedForwardDefinition, oneGroup(GroupedForward)}, {GroupedGradADefinition, oneGroup(GroupedGradA)}, {GroupedGradBDefinition, oneGroup(GroupedGradB)},
 }
 
 func subject(d *def.Definition, f call) optest.Subject {
 	return optest.Subject{Definition: d, Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
+		if grouped := groupedCalls[d]; grouped != nil {
+			return grouped(q, x[2], x[0], x[1], x[3], opts...)
+		}
 		return f(q, x[2], x[0], x[1], opts...)
 	}}
 }
 
-func size(m, n, k int) map[string]int { return map[string]int{"H": 2, "M": m, "N": n, "K": k} }
+func size(m, n, k int) map[string]int { return map[string]int{"H": 2, "G": 2, "M": m, "N": n, "K": k} }
 
 var (
 	inf  = float32(math.Inf(1))
@@ -241,8 +245,8 @@ func TestClauses(t *testing.T) {
 		d := p.definition
 		// dot is one element: the sum of products of two rows, wherever the
 		// definition has its summed index.
-		stacked := func(x *tensor.Tensor) *tensor.Tensor { // a matrix as the definition takes it
-			if !d.HasAxes() {
+		stacked := func(operand int, x *tensor.Tensor) *tensor.Tensor { // a matrix as the definition takes it
+			if len(d.Operands[operand].Dims) == 2 {
 				return x
 			}
 			x, err := x.Reshape(1, x.Rows(), x.Cols())
@@ -259,7 +263,7 @@ func TestClauses(t *testing.T) {
 				right = transpose(t, right)
 			}
 			c := optest.Matrix(t, out, 1, old)
-			optest.OK(t, p.call(cpu.Queue(), stacked(c), stacked(left), stacked(right)))
+			optest.OK(t, p.call(cpu.Queue(), stacked(2, c), stacked(0, left), stacked(1, right)))
 			return c
 		}
 		pair := func(a, b float32) []float32 { return []float32{a, b} }
@@ -307,7 +311,7 @@ func TestClauses(t *testing.T) {
 					optest.Errors(t, subject(d, p.call), size(3, 4, 5))
 					square := optest.Matrix(t, num.F32, 2, 1, 2, 3, 4)
 					c := optest.Matrix(t, num.F32, 2, 0, 0, 0, 0)
-					optest.OK(t, p.call(cpu.Queue(), stacked(c), stacked(square), stacked(square)))
+					optest.OK(t, p.call(cpu.Queue(), stacked(2, c), stacked(0, square), stacked(1, square)))
 					want := []float32{7, 10, 15, 22}
 					switch {
 					case d.Product().TransposeLeft:
@@ -348,7 +352,11 @@ func TestClauses(t *testing.T) {
 					optest.Want(t, "not in f32", dot(t, num.F16, num.F32, 0, pair(60000, 6000), pair(1, 1)), 66000)
 				},
 			}
-			if d.HasAxes() {
+			switch {
+			case d.Groups().Offsets != "":
+				tests["C8_offsets"] = func(t *testing.T) { testOffsets(t, d) }
+				tests["C9_groups_alone"] = func(t *testing.T) { testGroupsAlone(t, d) }
+			case d.HasAxes():
 				tests["C8_strides"] = func(t *testing.T) { testStrides(t, d, p.call) }
 				tests["C9_matrices_alone"] = func(t *testing.T) { testMatricesAlone(t, d, p.call, plain(d)) }
 			}

@@ -8,6 +8,7 @@ import (
 	"tokitai/def"
 	"tokitai/num"
 	"tokitai/op/gemm"
+	"tokitai/trial"
 	"tokitai/verify/mutants"
 )
 
@@ -222,11 +223,70 @@ func wrong() []mutants.Mutant {
 			mutants.FusedStack(of)(c)
 		}})
 	}
+	wrongGroups(l)
 	wrongFP8(l)
 	wrongExact(l)
 	stableWrong(l)
 	cheats(l)
 	return l.All
+}
+
+// wrongGroups adds kernels that divide rows into groups in another way than the offsets say.
+func wrongGroups(l *mutants.List) {
+	// divided computes with offsets that change has changed, brought into order between 0 and M.
+	divided := func(change func(offsets []int)) mutants.Plain {
+		return mutants.Plain{Body: func(c *mutants.Call) {
+			i := c.Position("offsets")
+			stored := &c.Stored[i]
+			offsets := make([]int, stored.Rows)
+			for g := range offsets {
+				offsets[g] = int(stored.Int(g, 0))
+			}
+			change(offsets)
+			changed := num.NewArray(num.I32, stored.Rows, 1)
+			trial.FillOffsets(changed, int(stored.Int(stored.Rows-1, 0)), func(g int) int { return offsets[g] })
+			c.Stored[i] = changed
+			mutants.Contraction(mutants.Fused)(c)
+		}}
+	}
+	inner := func(change func(begin, rows int) int) func(offsets []int) {
+		return func(offsets []int) {
+			rows := offsets[len(offsets)-1]
+			for g := 1; g < len(offsets)-1; g++ {
+				offsets[g] = max(0, min(change(offsets[g], rows), rows))
+			}
+		}
+	}
+	for i, d := range []*def.Definition{gemm.GroupedForwardDefinition, gemm.GroupedGradADefinition, gemm.GroupedGradBDefinition} {
+		l.Of(d, num.FloatDTypes[i])
+		l.From(mutants.KernelPractice)
+		l.Add("end-included", "a group has the first row of the next one too", mutants.PromisesBits, divided(inner(func(begin, _ int) int { return begin + 1 })))
+		l.Add("groups-of-16", "groups begin at multiples of 16, as if their rows had been padded", mutants.AnyOrder, divided(inner(func(begin, _ int) int { return begin / 16 * 16 })))
+		l.Add("equal-groups", "all groups have as many rows", mutants.AnyOrder, divided(func(offsets []int) {
+			rows := offsets[len(offsets)-1]
+			for g := range offsets {
+				offsets[g] = rows * g / (len(offsets) - 1)
+			}
+		}))
+		if !d.Product().TransposeLeft {
+			l.Add("next-matrix", "every group has the matrix of the next", mutants.PromisesBits, mutants.Plain{Body: mutants.FusedStack(func(g int) (int, int) { return g, g + 1 })})
+			l.Add("first-matrix", "every group has the first matrix", mutants.AnyOrder, mutants.Plain{Body: mutants.FusedStack(func(int) (int, int) { return 0, 0 })})
+			l.Add("last-group-missing", "the rows of the last of several groups are not written", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, operand, r, _ int) bool {
+				offsets := &c.Stored[3]
+				return offsets.Rows == 2 || r < int(offsets.Int(offsets.Rows-2, 0))
+			}})
+			continue
+		}
+		l.Add("no-rows-not-written", "the matrix of a group without rows is not written", mutants.AnyOrder, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, operand, r, _ int) bool {
+			offsets, result := &c.Stored[3], &c.Stored[operand]
+			g := r / (result.Rows / result.Matrices())
+			return offsets.Int(g, 0) < offsets.Int(g+1, 0)
+		}})
+		l.Add("last-row-missing", "the last row of every group is missing", mutants.AnyOrder, mutants.Plain{Body: mutants.Contraction(func(a, b []float32, old float32, accumulate bool) float32 {
+			n := max(0, len(a)-1)
+			return mutants.Fused(a[:n], b[:n], old, accumulate)
+		})})
+	}
 }
 
 func right() []mutants.Mutant {
@@ -243,6 +303,10 @@ func right() []mutants.Mutant {
 	l.Add("lanes-16", "16 lanes and a tree", mutants.Lanes16, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.InLanes(16)))})
 	l.Of(gemm.BatchedForwardDefinition, num.BF16)
 	l.Add("fused", "fused multiply-adds, matrix by matrix", mutants.PromisesBits, mutants.Plain{Body: mutants.Contraction(mutants.Fused)})
+	l.Of(gemm.GroupedForwardDefinition, num.BF16)
+	l.Add("fused", "fused multiply-adds, group by group", mutants.PromisesBits, mutants.Plain{Body: mutants.Contraction(mutants.Fused)})
+	l.Of(gemm.GroupedGradBDefinition, num.F16)
+	l.Add("lanes-16", "16 lanes and a tree", mutants.Lanes16, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.InLanes(16)))})
 	l.Of(gemm.FP8ForwardDefinition, num.E4M3)
 	l.Add("lanes-16", "16 lanes and a tree", mutants.Lanes16, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.InLanes(16))), Edit: mutants.Scale})
 	l.Add("pairs", "pairwise", mutants.AnyOrder, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.InPairs)), Edit: mutants.Scale})

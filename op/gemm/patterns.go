@@ -135,6 +135,24 @@ func patterns(definitions ...*def.Definition) []op.Pattern {
 	return list
 }
 
+// groupPatterns are patterns of the offsets: groups of all rows, of one, and of none.
+func groupPatterns(d *def.Definition) []op.Pattern {
+	var list []op.Pattern
+	for _, p := range []struct {
+		name string
+		at   op.Index // where a group begins
+	}{
+		{"all-in-first-group", func(_ *gen.Generator, _, bound int) int { return bound }},
+		{"all-in-last-group", func(*gen.Generator, int, int) int { return 0 }},
+		{"all-in-second-group", func(_ *gen.Generator, g, bound int) int { return min(g-1, 1) * bound }},
+		{"single-rows", func(_ *gen.Generator, g, bound int) int { return min(g, bound) }},
+		{"all-but-one-row", func(_ *gen.Generator, _, bound int) int { return bound - 1 }},
+	} {
+		list = append(list, op.Pattern{Name: p.name, Definition: d, Index: map[string]op.Index{d.Groups().Offsets: p.at}})
+	}
+	return list
+}
+
 // element places a factor in an operand whose summed index is the column, or the row.
 func (f factor) element(isColumnSummed bool) op.Element {
 	if isColumnSummed {

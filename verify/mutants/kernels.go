@@ -260,31 +260,41 @@ func ContractionAt(f func(m, n int, a, b []float32, old float32, accumulate bool
 }
 
 // StackAt computes matrix h of the result from the matrices of the operands that of names;
-// all have one batch axis, or none.
+// all have one batch axis, or none. Of groups, it computes the rows or the matrix of group h: of names
+// the group whose matrix is taken.
 func StackAt(of func(h int) (left, right int), f func(m, n int, a, b []float32, old float32, accumulate bool) float32) func(c *Call) {
 	return func(c *Call) {
-		count := c.Stored[2].Matrices()
-		matrix := func(i, h int) Matrix {
+		d, count := c.Definition, c.Stored[2].Matrices()
+		groups := d.Groups()
+		if groups.Offsets != "" {
+			count = c.Stored[d.Operand(groups.Offsets)].Rows - 1
+		}
+		matrix := func(i, h, taken int) Matrix {
 			x := c.Operands[i]
+			if groups.Offsets != "" && d.Operands[i].Dims[0] == groups.Of {
+				offsets := &c.Stored[d.Operand(groups.Offsets)]
+				first, end := int(offsets.Int(h, 0)), int(offsets.Int(h+1, 0))
+				return Matrix{end - first, x.Cols, x.V[first*x.Cols : end*x.Cols]}
+			}
 			rows := x.Rows / count
-			return Matrix{rows, x.Cols, x.V[h*rows*x.Cols : (h+1)*rows*x.Cols]}
+			return Matrix{rows, x.Cols, x.V[taken*rows*x.Cols : (taken+1)*rows*x.Cols]}
 		}
 		for h := range count {
 			i, j := of(h)
-			left, right, result := matrix(0, i%count), matrix(1, j%count), matrix(2, h)
-			if c.Definition.Product().TransposeLeft {
+			left, right, result := matrix(0, h, i%count), matrix(1, h, j%count), matrix(2, h, h)
+			if d.Product().TransposeLeft {
 				left = Transposed(left)
 			}
-			if !c.Definition.Product().TransposeRight {
+			if !d.Product().TransposeRight {
 				right = Transposed(right)
 			}
 			for m := range result.Rows {
 				for n := range result.Cols {
 					old := float32(0)
-					if c.Definition.Accumulates() {
+					if d.Accumulates() {
 						old = result.Row(m)[n]
 					}
-					result.Row(m)[n] = f(m, n, left.Row(m), right.Row(n), old, c.Definition.Accumulates())
+					result.Row(m)[n] = f(m, n, left.Row(m), right.Row(n), old, d.Accumulates())
 				}
 			}
 		}
