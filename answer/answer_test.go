@@ -1,9 +1,12 @@
 package answer_test
 
 import (
+	"bytes"
 	"context"
+	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -276,5 +279,108 @@ func trained(t *testing.T, tiny model.Config, rule def.Accum) {
 		if id[0] != event.Token || lp[0] != event.Logprob {
 			t.Fatalf("position %d: token %d with logprob %v, want %d with %v", event.Position, event.Token, event.Logprob, id[0], lp[0])
 		}
+	}
+}
+
+// TestDraw: the tokens that a step draws together, each row with a seed and parameters of its own, are those that
+// package sample draws alone, and what else is read from a row is what Summary reads.
+func TestDraw(t *testing.T) {
+	const rows, vocabulary = 40, 300
+	q, r := cpu.Queue(), rand.New(rand.NewPCG(3, 0))
+	floats := func(n int, f func(i int) float32) *tensor.Tensor {
+		values := make([]float32, n)
+		for i := range values {
+			values[i] = f(i)
+		}
+		x, err := tensor.FromFloat32(q.Device(), num.F32, values, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	ints := func(f func() int32) *tensor.Tensor {
+		values := make([]int32, rows)
+		for i := range values {
+			values[i] = f()
+		}
+		x, err := tensor.FromInt32(q.Device(), values, rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	logits, err := floats(rows*vocabulary, func(i int) float32 {
+		if i/vocabulary == rows-1 && i%vocabulary == 7 {
+			return float32(math.NaN())
+		}
+		return float32(r.NormFloat64())
+	}).Reshape(rows, vocabulary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := []*tensor.Tensor{
+		ints(func() int32 { return int32(r.Uint32()) % 3 }), ints(func() int32 { return int32(r.Uint32()) }), // seeds
+		ints(func() int32 { return r.Int32N(3) }), ints(func() int32 { return r.Int32N(1000) }),
+		floats(rows, func(i int) float32 { return float32(i%4) / 2 }), ints(func() int32 { return r.Int32N(30) - 5 }),
+		floats(rows, func(i int) float32 { return float32(r.IntN(6)) / 4 }), floats(rows, func(int) float32 { return float32(r.IntN(4)) / 40 }),
+	}
+	zero := func() int32 { return 0 }
+	none := func(int) float32 { return 0 }
+	outs := func() []*tensor.Tensor {
+		return []*tensor.Tensor{ints(zero), floats(rows, none), floats(rows, none), ints(zero), ints(zero)}
+	}
+	drawn, read := outs(), outs()
+	for _, err := range []error{
+		engine.Call(q, answer.Draw, slices.Concat([]*tensor.Tensor{logits}, in, drawn), nil),
+		engine.Call(q, answer.Summary, append([]*tensor.Tensor{logits}, read...), nil),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw := func(x *tensor.Tensor) []byte {
+		b, err := x.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for i := 1; i < len(drawn); i++ {
+		if !bytes.Equal(raw(drawn[i]), raw(read[i])) {
+			t.Errorf("%s differs from that of Summary", answer.Draw.Operands[len(in)+1+i].Name)
+		}
+	}
+	low, _ := in[0].Int32s()
+	high, _ := in[1].Int32s()
+	tokens, _ := drawn[0].Int32s()
+	largest, _ := read[0].Int32s()
+	others := 0
+	for i := range rows {
+		one := func(x *tensor.Tensor) *tensor.Tensor {
+			part, err := tensor.At(x.Buffer(), int64(i)*4, x.DType(), 1, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return part
+		}
+		row, err := logits.Slice(i, i+1, 0, vocabulary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := sample.Settings{Sequence: one(in[2]), Position: one(in[3]), Temperature: one(in[4]), TopK: one(in[5]), TopP: one(in[6]), MinP: one(in[7])}
+		token, logprob := one(drawn[0]), one(drawn[1]) // read above
+		if err := sample.Draw(q, token, logprob, row, settings, sample.Words{Seed: uint64(uint32(high[i]))<<32 | uint64(uint32(low[i]))}); err != nil {
+			t.Fatal(err)
+		}
+		want, _ := token.Int32s()
+		if tokens[i] != want[0] {
+			t.Errorf("row %d: token %d, want %d", i, tokens[i], want[0])
+		}
+		if tokens[i] != largest[i] {
+			others++
+		}
+	}
+	if others < rows/4 {
+		t.Errorf("%d of %d tokens are not the likeliest, which shows little", others, rows)
 	}
 }

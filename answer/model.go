@@ -21,7 +21,6 @@ import (
 	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/num"
-	"tokitai/op/sample"
 	"tokitai/tensor"
 	"tokitai/tensor/safetensors"
 	"tokitai/tokenizer"
@@ -236,7 +235,7 @@ func programOf(c model.Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s%s %s\n%s %s\n", p.Program.Text(), Summary.Name, Summary.Hash(), sample.Definition.Name, sample.Definition.Hash())
+	text := fmt.Sprintf("%s%s %s\n%s %s\n", p.Program.Text(), Summary.Name, Summary.Hash(), Draw.Name, Draw.Hash())
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:]), nil
 }

@@ -3,19 +3,20 @@ package answer
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/num"
-	"tokitai/op/sample"
 	"tokitai/tensor"
 )
 
 // runner computes steps on a device: logits of some tokens of several sequences, what is read from each row of
 // them, and the tokens drawn. It keeps a recording for every size of a step that has occurred, rounded up
-// to a power of two.
+// to a power of two. A step is one copy to the device, one launch and one copy back.
 type runner struct {
 	queue  *engine.Queue
 	config model.Config
@@ -23,19 +24,45 @@ type runner struct {
 	given  map[string]*tensor.Tensor
 	owned  []interface{ Close() error }
 
-	logits                 *tensor.Tensor // [Rows, vocabulary], of which a step has the first
-	changed                *tensor.Tensor // one row
-	starts, lengths, pages *tensor.Tensor
+	logits  *tensor.Tensor // [Rows, vocabulary], of which a step has the first
+	changed *tensor.Tensor // one row
+	inputs  *tensor.Tensor // of the step, as bucket divides it
+	results *tensor.Tensor // likewise
+	values  []int32        // of inputs
 
-	buckets map[[2]int]*bucket
+	buckets map[size]*bucket
+}
+
+// size names a recording.
+type size struct {
+	tokens, rows int
+	isDrawn      bool // some token is not that of the largest logit
 }
 
 // bucket is what a size of steps needs.
 type bucket struct {
 	in        *model.Instance
 	recording *engine.Recording
-	logits    *tensor.Tensor
-	summary   [5]*tensor.Tensor // largest, max, logsum, word0, word1
+	inputs    map[string]place // by the names of the program's inputs and of the operands of Draw
+	results   [5]place         // token, max, logsum, word0, word1
+	end       int              // of the results
+}
+
+// place is where a list of numbers of 32 bits stands in a larger one.
+type place struct{ from, n int }
+
+// layout gives parts of a tensor to numbers of 32 bits. Each begins at a multiple of 256 bytes.
+type layout struct{ end int }
+
+func (l *layout) add(n int) place {
+	p := place{l.end, n}
+	l.end += (n + 63) / 64 * 64
+	return p
+}
+
+// of returns a part of a tensor of int32, as another format of 32 bits.
+func (p place) of(t *tensor.Tensor, d num.DType, shape ...int) (*tensor.Tensor, error) {
+	return tensor.At(t.Buffer(), t.Offset()+int64(p.from)*4, d, shape[len(shape)-1], shape...)
 }
 
 // step is what a run is given. Sequences are numbered from 0.
@@ -44,16 +71,25 @@ type step struct {
 	starts, lengths          []int32 // by sequence
 	pages                    [][]int32
 	rows                     []int32 // tokens whose logits are wanted
+	draws                    []draw  // by row
+}
+
+// draw is how the token behind a row is drawn.
+type draw struct {
+	sampling *Sampling // nil for the token of the largest logit
+	choice   int
+	position int32 // of the token
 }
 
 func (s *step) reset() {
 	s.tokens, s.positions, s.slots = s.tokens[:0], s.positions[:0], s.slots[:0]
 	s.starts, s.lengths, s.pages, s.rows = s.starts[:0], s.lengths[:0], s.pages[:0], s.rows[:0]
+	s.draws = s.draws[:0]
 }
 
 // summary is what is read from the logits of a token.
 type summary struct {
-	largest      int32
+	drawn        int32 // the token
 	most         float32
 	logsum       float32
 	word0, word1 uint32
@@ -70,7 +106,7 @@ func newRunner(q *engine.Queue, m *Model, shape model.InferenceShape) (*runner, 
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{queue: q.With(engine.WithRule(rule)), config: m.Config, shape: shape, given: map[string]*tensor.Tensor{}, buckets: map[[2]int]*bucket{}}
+	r := &runner{queue: q.With(engine.WithRule(rule)), config: m.Config, shape: shape, given: map[string]*tensor.Tensor{}, buckets: map[size]*bucket{}}
 	r.shape.Pages++
 	r.shape.Sequences++ // of padding
 	if err := r.allocate(m); err != nil {
@@ -115,13 +151,13 @@ func (r *runner) allocate(m *Model) error {
 	}
 	make(&r.logits, num.F32, r.shape.Rows, r.config.Vocabulary)
 	make(&r.changed, num.F32, 1, r.config.Vocabulary)
-	make(&r.starts, num.I32, r.shape.Sequences+1)
-	make(&r.lengths, num.I32, r.shape.Sequences)
-	make(&r.pages, num.I32, r.shape.Sequences, r.shape.PerSequence)
+	largest := r.newBucket(size{r.shape.Tokens, r.shape.Rows, true}, p.Program)
+	make(&r.inputs, num.I32, largest.inputs[model.PageTable].from+r.shape.Sequences*r.shape.PerSequence)
+	make(&r.results, num.I32, largest.end)
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	r.given[model.QueryStarts], r.given[model.KeyLengths], r.given[model.PageTable] = r.starts, r.lengths, r.pages
+	r.values = append(r.values, slices.Repeat([]int32{0}, r.inputs.Len())...)
 	constants, err := p.Constants(r.queue)
 	if err != nil {
 		return err
@@ -137,9 +173,6 @@ func (r *runner) close() error {
 	var errs []error
 	for _, b := range r.buckets {
 		errs = append(errs, b.recording.Close(), b.in.Close())
-		for _, t := range b.summary {
-			errs = append(errs, t.Close())
-		}
 	}
 	for _, t := range r.owned {
 		errs = append(errs, t.Close())
@@ -151,145 +184,224 @@ func (r *runner) close() error {
 // roundUp returns the smallest power of two that is at least n, or the limit.
 func roundUp(n, limit int) int { return min(1<<bits.Len(uint(n-1)), limit) }
 
-// bucket returns the recording for a number of tokens and rows.
-func (r *runner) bucket(tokens, rows int) (*bucket, error) {
-	key := [2]int{tokens, rows}
-	if b := r.buckets[key]; b != nil {
+// drawInputs are the operands of Draw that a row has besides its logits.
+var drawInputs = []struct {
+	name string
+	of   func(d *draw) int32 // its value, or the pattern of a float
+}{
+	{"seed_low", func(d *draw) int32 { return int32(d.sampling.Seed) }},
+	{"seed_high", func(d *draw) int32 { return int32(d.sampling.Seed >> 32) }},
+	{"sequence", func(d *draw) int32 { return int32(d.choice) }},
+	{"position", func(d *draw) int32 { return d.position }},
+	{"temperature", func(d *draw) int32 { return pattern(d.sampling.Temperature) }},
+	{"top_k", func(d *draw) int32 { return int32(d.sampling.TopK) }},
+	{"top_p", func(d *draw) int32 { return pattern(d.sampling.TopP) }},
+	{"min_p", func(d *draw) int32 { return pattern(d.sampling.MinP) }},
+}
+
+func pattern(x float64) int32 { return int32(math.Float32bits(float32(x))) }
+
+// drawName tells an operand of Draw from an input of the program.
+func drawName(name string) string { return "draw." + name }
+
+// newBucket returns the places of the inputs and results of a size. The table of pages is the last input, so that
+// only the pages of sequences that there are have to be copied.
+func (r *runner) newBucket(k size, p *model.Program) *bucket {
+	b := &bucket{inputs: map[string]place{}}
+	var inputs, results layout
+	for _, v := range p.Of(model.Input) {
+		if v.DType == num.I32 && v.Name != model.PageTable {
+			b.inputs[v.Name] = inputs.add(v.Len())
+		}
+	}
+	if k.isDrawn {
+		for _, in := range drawInputs {
+			b.inputs[drawName(in.name)] = inputs.add(k.rows)
+		}
+	}
+	b.inputs[model.PageTable] = inputs.add(r.shape.Sequences * r.shape.PerSequence)
+	for i := range b.results {
+		b.results[i] = results.add(k.rows)
+	}
+	b.end = results.end
+	return b
+}
+
+// reading returns the definition that reads rows of logits, and its operands.
+func (r *runner) reading(k size, b *bucket, logits *tensor.Tensor) (*def.Definition, []*tensor.Tensor, error) {
+	d := Summary
+	if k.isDrawn {
+		d = Draw
+	}
+	operands := []*tensor.Tensor{logits}
+	for i, o := range d.Operands[1:] {
+		t, p := r.inputs, b.inputs[drawName(o.Name)]
+		if o.IsOut {
+			t, p = r.results, b.results[i+1-len(d.Operands)+len(b.results)]
+		}
+		format := num.F32
+		if o.IsInt() {
+			format = num.I32
+		}
+		view, err := p.of(t, format, k.rows)
+		if err != nil {
+			return nil, nil, err
+		}
+		operands = append(operands, view)
+	}
+	return d, operands, nil
+}
+
+// bucket returns the recording of a size.
+func (r *runner) bucket(k size) (*bucket, error) {
+	if b := r.buckets[k]; b != nil {
 		return b, nil
 	}
 	shape := r.shape
-	shape.Tokens, shape.Rows = tokens, rows
+	shape.Tokens, shape.Rows = k.tokens, k.rows
 	p, err := model.NewInference(r.config, shape)
 	if err != nil {
 		return nil, err
 	}
-	b := new(bucket)
-	if b.logits, err = r.logits.Slice(0, rows, 0, r.config.Vocabulary); err != nil {
+	b := r.newBucket(k, p.Program)
+	logits, err := r.logits.Slice(0, k.rows, 0, r.config.Vocabulary)
+	if err != nil {
 		return nil, err
 	}
-	given := map[string]*tensor.Tensor{model.Logits: b.logits}
+	given := map[string]*tensor.Tensor{model.Logits: logits}
 	for name, t := range r.given {
 		if p.Program.Value(name) != nil {
 			given[name] = t
 		}
 	}
+	for _, v := range p.Program.Of(model.Input) {
+		if part, isOfStep := b.inputs[v.Name]; isOfStep {
+			if given[v.Name], err = part.of(r.inputs, num.I32, v.Shape...); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if b.in, err = model.NewInstance(r.queue, p.Program, given); err != nil {
 		return nil, err
 	}
-	for i := range b.summary {
-		d := num.I32
-		if i == 1 || i == 2 {
-			d = num.F32
+	b.recording, err = r.queue.Record(func(q *engine.Queue) error {
+		if err := b.in.Run(q, nil); err != nil {
+			return err
 		}
-		if b.summary[i], err = tensor.New(r.queue.Device(), d, rows); err != nil {
-			break
+		d, operands, err := r.reading(k, b, logits)
+		if err != nil {
+			return err
 		}
-	}
-	if err == nil {
-		b.recording, err = r.queue.Record(func(q *engine.Queue) error {
-			if err := b.in.Run(q, nil); err != nil {
-				return err
-			}
-			return engine.Call(q, Summary, append([]*tensor.Tensor{b.logits}, b.summary[:]...), nil)
-		})
-	}
+		return engine.Call(q, d, operands, nil)
+	})
 	if err != nil {
 		b.in.Close()
-		for _, t := range b.summary {
-			t.Close()
-		}
 		return nil, err
 	}
-	r.buckets[key] = b
+	r.buckets[k] = b
 	return b, nil
 }
 
 // run computes a step, and returns what is read from the rows that it wants.
 func (r *runner) run(s *step) ([]summary, error) {
-	tokens, rows := roundUp(len(s.tokens), r.shape.Tokens), roundUp(max(1, len(s.rows)), r.shape.Rows)
-	b, err := r.bucket(tokens, rows)
+	k := size{tokens: roundUp(len(s.tokens), r.shape.Tokens), rows: roundUp(max(1, len(s.rows)), r.shape.Rows)}
+	k.isDrawn = slices.ContainsFunc(s.draws, func(d draw) bool { return d.sampling != nil })
+	b, err := r.bucket(k)
 	if err != nil {
 		return nil, err
 	}
-	pad := func(list []int32, n int, with int32) []int32 {
-		for len(list) < n {
-			list = append(list, with)
-		}
-		return list
-	}
-	n := int32(len(s.tokens))
-	trash := int32((r.shape.Pages - 1) * r.shape.PageSize)
-	table := make([]int32, 0, r.shape.Sequences*r.shape.PerSequence)
-	for _, pages := range s.pages {
-		table = pad(append(table, pages...), (len(table)/r.shape.PerSequence+1)*r.shape.PerSequence, 0)
-	}
-	var errs []error
-	put := func(t *tensor.Tensor, values []int32) {
-		if t != nil {
-			errs = append(errs, t.SetInt32s(values))
-		}
-	}
-	positions := pad(s.positions, tokens, 0)
-	put(r.starts, append(pad(append(s.starts, n), r.shape.Sequences, n), int32(tokens)))
-	put(r.lengths, pad(s.lengths, r.shape.Sequences, 0))
-	put(r.pages, pad(table, r.shape.Sequences*r.shape.PerSequence, 0))
-	put(b.in.Tensor(model.Tokens), pad(s.tokens, tokens, 0))
-	put(b.in.Tensor(model.Slots), pad(s.slots, tokens, trash))
-	put(b.in.Tensor(model.LogitRows), pad(s.rows, rows, 0))
-	put(b.in.Tensor("position"), positions)
-	put(b.in.Tensor("position.q"), repeated(positions, r.config.Heads))
-	if r.config.KVHeads != r.config.Heads {
-		put(b.in.Tensor("position.k"), repeated(positions, r.config.KVHeads))
-	}
-	if err := errors.Join(errs...); err != nil {
+	end := r.fill(b, s, k)
+	if err := r.send(end); err != nil {
 		return nil, err
 	}
 	if err := b.recording.Run(r.queue); err != nil {
 		return nil, err
 	}
-	if err := r.queue.Wait(); err != nil {
+	return r.read(b, len(s.rows))
+}
+
+// fill writes the inputs of a step, with padding behind its tokens, sequences and rows, and returns where they end.
+func (r *runner) fill(b *bucket, s *step, k size) (end int) {
+	put := func(name string, values []int32, times int, padding int32) {
+		p, isThere := b.inputs[name]
+		if !isThere {
+			return
+		}
+		to := r.values[p.from:][:p.n]
+		for _, v := range values {
+			for range times {
+				to[0], to = v, to[1:]
+			}
+		}
+		for i := range to {
+			to[i] = padding
+		}
+	}
+	n := int32(len(s.tokens))
+	put(model.Tokens, s.tokens, 1, 0)
+	put(model.Slots, s.slots, 1, int32((r.shape.Pages-1)*r.shape.PageSize))
+	put(model.LogitRows, s.rows, 1, 0)
+	put("position", s.positions, 1, 0)
+	put("position.q", s.positions, r.config.Heads, 0)
+	put("position.k", s.positions, r.config.KVHeads, 0)
+	put(model.QueryStarts, s.starts, 1, n)
+	starts := b.inputs[model.QueryStarts]
+	r.values[starts.from+starts.n-1] = int32(k.tokens) // the last sequence is that of the padding
+	put(model.KeyLengths, s.lengths, 1, 0)
+	if k.isDrawn {
+		r.fillDraws(b, s.draws)
+	}
+	end = b.inputs[model.PageTable].from
+	for _, pages := range s.pages { // entries behind those of a sequence are not read
+		copy(r.values[end:][:r.shape.PerSequence], pages)
+		end += r.shape.PerSequence
+	}
+	return end
+}
+
+// fillDraws writes how tokens are drawn. That of the largest logit has the temperature 0.
+func (r *runner) fillDraws(b *bucket, draws []draw) {
+	for _, in := range drawInputs {
+		p := b.inputs[drawName(in.name)]
+		to := r.values[p.from:][:p.n]
+		clear(to)
+		for i := range draws {
+			if draws[i].sampling != nil {
+				to[i] = in.of(&draws[i])
+			}
+		}
+	}
+}
+
+// send copies the first inputs to the device.
+func (r *runner) send(n int) error {
+	t, err := place{0, n}.of(r.inputs, num.I32, n)
+	if err != nil {
+		return err
+	}
+	return t.SetInt32s(r.values[:n])
+}
+
+// read waits for a step, and returns what it has read from rows.
+func (r *runner) read(b *bucket, n int) ([]summary, error) {
+	list := make([]summary, n)
+	if n == 0 {
+		return list, r.queue.Wait()
+	}
+	t, err := place{0, b.end}.of(r.results, num.I32, b.end)
+	if err != nil {
 		return nil, err
 	}
-	return b.read(len(s.rows))
-}
-
-func repeated(list []int32, n int) []int32 {
-	all := make([]int32, 0, len(list)*n)
-	for _, v := range list {
-		for range n {
-			all = append(all, v)
-		}
+	values, err := t.Int32s() // once the step is done
+	if err != nil {
+		return nil, err
 	}
-	return all
-}
-
-func (b *bucket) read(n int) ([]summary, error) {
-	list := make([]summary, n)
-	for k, t := range b.summary {
-		if k == 1 || k == 2 {
-			values, err := t.Float32s()
-			if err != nil {
-				return nil, err
-			}
-			for i := range list {
-				*[]*float32{&list[i].most, &list[i].logsum}[k-1] = values[i]
-			}
-			continue
-		}
-		values, err := t.Int32s()
-		if err != nil {
-			return nil, err
-		}
-		for i := range list {
-			switch k {
-			case 0:
-				list[i].largest = values[i]
-			case 3:
-				list[i].word0 = uint32(values[i])
-			case 4:
-				list[i].word1 = uint32(values[i])
-			}
-		}
+	if err := r.queue.Wait(); err != nil { // it may have refused an index
+		return nil, err
+	}
+	for i := range list {
+		at := func(k int) uint32 { return uint32(values[b.results[k].from+i]) }
+		list[i] = summary{int32(at(0)), math.Float32frombits(at(1)), math.Float32frombits(at(2)), at(3), at(4)}
 	}
 	return list, nil
 }
@@ -303,78 +415,27 @@ func (r *runner) row(i int) ([]float32, error) {
 	return t.Float32s()
 }
 
-// draw is a token to be drawn from a row of the last step, for a position.
-type draw struct {
-	row      int
-	sampling *Sampling
-	choice   int
-	position int32     // of the token
-	changed  []float32 // logits to draw from instead, or nil
-}
-
-// draws draws tokens. Rows one behind the other that have the same seed are drawn in one call.
-func (r *runner) draws(list []draw) ([]int32, error) {
-	tokens := make([]int32, 0, len(list))
-	for len(list) > 0 {
-		n := 1
-		for n < len(list) && list[0].changed == nil && list[n].changed == nil && list[n].row == list[0].row+n && list[n].sampling.Seed == list[0].sampling.Seed {
-			n++
-		}
-		got, err := r.drawRun(list[:n])
-		if err != nil {
-			return nil, err
-		}
-		tokens, list = append(tokens, got...), list[n:]
+// drawFrom draws a token from logits, by the computation of a step of one row.
+func (r *runner) drawFrom(logits []float32, d draw) (int32, error) {
+	if err := r.changed.SetFloat32s(logits); err != nil {
+		return 0, err
 	}
-	return tokens, nil
-}
-
-func (r *runner) drawRun(list []draw) (tokens []int32, err error) {
-	logits, first := r.changed, list[0]
-	if first.changed == nil {
-		if logits, err = r.logits.Slice(first.row, first.row+len(list), 0, r.config.Vocabulary); err != nil {
-			return nil, err
-		}
-	} else if err := logits.SetFloat32s(first.changed); err != nil {
-		return nil, err
+	k := size{rows: 1, isDrawn: true}
+	b := r.newBucket(k, &model.Program{})
+	r.fillDraws(b, []draw{d})
+	if err := r.send(b.inputs[model.PageTable].from); err != nil {
+		return 0, err
 	}
-	var ints [3][]int32
-	var floats [3][]float32
-	for _, d := range list {
-		for i, v := range []int32{int32(d.choice), d.position, int32(d.sampling.TopK)} {
-			ints[i] = append(ints[i], v)
-		}
-		for i, v := range []float64{d.sampling.Temperature, d.sampling.TopP, d.sampling.MinP} {
-			floats[i] = append(floats[i], float32(v))
-		}
-	}
-	var owned []*tensor.Tensor
-	defer func() {
-		for _, t := range owned {
-			t.Close()
-		}
-	}()
-	keep := func(t *tensor.Tensor, e error) *tensor.Tensor {
-		owned = append(owned, t)
-		err = errors.Join(err, e)
-		return t
-	}
-	device, n := r.queue.Device(), len(list)
-	int32s := func(v []int32) *tensor.Tensor { return keep(tensor.FromInt32(device, v, n)) }
-	float32s := func(v []float32) *tensor.Tensor { return keep(tensor.FromFloat32(device, num.F32, v, n)) }
-	token, logprob := int32s(make([]int32, n)), float32s(make([]float32, n))
-	settings := sample.Settings{
-		Sequence: int32s(ints[0]), Position: int32s(ints[1]), TopK: int32s(ints[2]),
-		Temperature: float32s(floats[0]), TopP: float32s(floats[1]), MinP: float32s(floats[2]),
-	}
+	definition, operands, err := r.reading(k, b, r.changed)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	if err := sample.Draw(r.queue, token, logprob, logits, settings, sample.Words{Seed: first.sampling.Seed}); err != nil {
-		return nil, fmt.Errorf("drawing: %w", err)
+	if err := engine.Call(r.queue, definition, operands, nil); err != nil {
+		return 0, fmt.Errorf("drawing: %w", err)
 	}
-	if err := r.queue.Wait(); err != nil {
-		return nil, err
+	list, err := r.read(b, 1)
+	if err != nil {
+		return 0, err
 	}
-	return token.Int32s()
+	return list[0].drawn, nil
 }

@@ -47,6 +47,18 @@ func (s *sequence) known() int {
 // isAnswering reports whether the rest of the sequence is one token, which the next is drawn behind.
 func (s *sequence) isAnswering() bool { return s.known()-s.cached == 1 }
 
+// draws reports whether the token behind token at is drawn: it is part of an answer, and either new or to be
+// compared with the one that is given.
+func (s *sequence) draws(at int) bool {
+	isKnown := at+1 < len(s.tokens) && s.request.Given == nil
+	return !isKnown && at+1 >= s.prompt
+}
+
+// drawing returns how the token behind token at is drawn.
+func (s *sequence) drawing(at int) draw {
+	return draw{&s.request.Sampling, s.request.Choice, int32(at + 1)}
+}
+
 // guess guesses tokens by what followed the last ones where they stood before, the latest place first.
 func (s *sequence) guess(most int) []int32 {
 	const longest, shortest = 4, 2

@@ -139,13 +139,12 @@ func (e *Engine) compute() (int, error) {
 	if err != nil {
 		return n, err
 	}
-	drawn, err := e.draw(parts, rows)
-	if err != nil {
+	if err := e.redraw(parts, rows); err != nil {
 		return n, err
 	}
 	for i := range parts {
 		p := &parts[i]
-		if err := e.take(p, rows[p.first:][:p.rows], drawn[p.first:][:p.rows]); err != nil {
+		if err := e.take(p, rows[p.first:][:p.rows]); err != nil {
 			e.remove(p.s, nil, err)
 		}
 	}
@@ -211,6 +210,7 @@ func (e *Engine) plan() []part {
 			at := s.cached + i
 			if at >= s.seen {
 				e.step.rows = append(e.step.rows, int32(len(e.step.tokens)))
+				e.step.draws = append(e.step.draws, e.drawing(s, at))
 				p.rows++
 			}
 			e.step.tokens = append(e.step.tokens, t)
@@ -224,44 +224,42 @@ func (e *Engine) plan() []part {
 	return parts
 }
 
-// draw draws the tokens behind all rows that need one.
-func (e *Engine) draw(parts []part, rows []summary) ([]int32, error) {
-	drawn := make([]int32, len(rows))
-	var list []draw
+// drawing returns how the token behind token at of a sequence is drawn in the step.
+func (e *Engine) drawing(s *sequence, at int) draw {
+	if !s.draws(at) || s.request.Sampling.changes() || s.request.Sampling.Temperature == 0 {
+		return draw{}
+	}
+	return s.drawing(at)
+}
+
+// redraw draws the tokens behind rows whose logits are changed first.
+func (e *Engine) redraw(parts []part, rows []summary) error {
 	for _, p := range parts {
 		s := p.s
+		if !s.request.Sampling.changes() {
+			continue
+		}
 		full := append(slices.Clone(s.tokens), s.guessed...)
 		for i := range p.rows {
 			at := s.cached + len(p.fed) - p.rows + i // of the token of the row
-			drawn[p.first+i] = rows[p.first+i].largest
-			isKnown := at+1 < len(s.tokens) && s.request.Given == nil
-			switch d := (draw{row: p.first + i, sampling: &s.request.Sampling, choice: s.request.Choice, position: int32(at + 1)}); {
-			case isKnown || at+1 < s.prompt:
-			case s.request.Sampling.changes():
-				logits, err := e.runner.row(d.row)
-				if err != nil {
-					return nil, err
-				}
-				s.request.Sampling.adjust(logits, full[:s.prompt], full[s.prompt:at+1])
-				d.changed = logits
-				list = append(list, d)
-			case s.request.Sampling.Temperature > 0:
-				list = append(list, d)
+			if !s.draws(at) {
+				continue
+			}
+			logits, err := e.runner.row(p.first + i)
+			if err != nil {
+				return err
+			}
+			s.request.Sampling.adjust(logits, full[:s.prompt], full[s.prompt:at+1])
+			if rows[p.first+i].drawn, err = e.runner.drawFrom(logits, s.drawing(at)); err != nil {
+				return err
 			}
 		}
 	}
-	tokens, err := e.runner.draws(list)
-	if err != nil {
-		return nil, err
-	}
-	for i, d := range list {
-		drawn[d.row] = tokens[i]
-	}
-	return drawn, nil
+	return nil
 }
 
-// take gives a sequence what a step has computed for it. drawn are the tokens behind the rows.
-func (e *Engine) take(p *part, rows []summary, drawn []int32) error {
+// take gives a sequence what a step has computed for it.
+func (e *Engine) take(p *part, rows []summary) error {
 	s := p.s
 	first := s.cached + len(p.fed) - p.rows // token of the first row
 	base := s.cached
@@ -280,9 +278,9 @@ func (e *Engine) take(p *part, rows []summary, drawn []int32) error {
 		if s.request.Echo && at == 0 {
 			s.add(Event{Token: s.tokens[0], IsPrompt: true})
 		}
-		event := Event{Position: at + 1, Drawn: drawn[i], Checksum: row.checksum(), HasRow: true}
+		event := Event{Position: at + 1, Drawn: row.drawn, Checksum: row.checksum(), HasRow: true}
 		isNew := at+1 == len(s.tokens)
-		if event.Token = drawn[i]; !isNew {
+		if event.Token = row.drawn; !isNew {
 			event.Token, event.IsPrompt = s.tokens[at+1], at+1 < s.prompt
 		}
 		if err := e.describe(&event, s, p.first+i, row); err != nil {

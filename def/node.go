@@ -21,7 +21,7 @@ const (
 	OpColFloat    // the column of this element, rounded to binary32
 	OpStored      // int32: the pattern of an operand's element as it is stored, zero-extended
 	OpRandom      // int32: Philox word of this element (seed low, seed high, tensor, step), elements counted from 0 or from a 64-bit number (low, high)
-	OpRandomRow   // int32: Philox word of this column (seed low, seed high, a, b, use), a and b of the row
+	OpRandomRow   // int32: Philox word of this column (seed low, seed high, a, b, use), all but use of the row
 	OpElement     // int32: the low word of the number of this element, counted from a 64-bit number (low, high)
 	OpElementHigh // int32: the high word
 	OpArg         // the argument, in the printed expansion of a function

@@ -207,11 +207,11 @@ func TestRefusals(t *testing.T) {
 			n, k := b.IntParam("n"), b.InCol("k", def.Only(num.I32))
 			b.Out("y", b.RandomRow(n, n, k, n, n))
 		}, "output y: randomrow(n, n, k, n, n): k is one value per column, want at most one per row"},
-		{"a key of a row", func(b *def.Builder) {
+		{"a use of a row", func(b *def.Builder) {
 			b.In("x")
 			n, k := b.IntParam("n"), b.InRow("k", def.Only(num.I32))
-			b.Out("y", b.RandomRow(n, k, n, n, n))
-		}, "output y: randomrow(n, k, n, n, n): k is one value per row, want an int32 parameter"},
+			b.Out("y", b.RandomRow(n, n, n, n, k))
+		}, "output y: randomrow(n, n, n, n, k): k is one value per row, want an int32 parameter"},
 
 		// Leaves of other definitions.
 		{"a foreign input", func(b *def.Builder) { x, _, _ := foreign(); b.Out("y", b.In("z").Add(x)) }, "x is not an input of this definition"},

@@ -125,14 +125,14 @@ func (x *Node) ofElement() Value {
 }
 
 // RandomRow returns a random word for this column: word column mod 4 of Philox 4×32-10 with
-// the seed as key and (column / 4, a, b, use) as counter. All arguments are int32; a and b may
-// differ from row to row. They number what the row belongs to, such as a sequence and a
-// position in it, so that the words do not depend on which other rows there are.
+// the seed as key and (column / 4, a, b, use) as counter. All arguments are int32; all but use may
+// differ from row to row. They number what the row belongs to, such as a request with its seed, a
+// sequence and a position in it, so that the words do not depend on which other rows there are.
 func (b *Builder) RandomRow(seedLow, seedHigh, rowA, rowB, use Value) Value {
 	v := newNode(OpRandomRow, seedLow, seedHigh, rowA, rowB, use)
 	v.check(Int, Int, Int, Int, Int, Int)
 	for i, a := range v.Args {
-		isOfRow := i == 2 || i == 3
+		isOfRow := i < 4
 		switch {
 		case v.err != nil:
 		case isOfRow && (a.Extent&PerColumn != 0 || a.Late):

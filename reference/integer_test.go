@@ -96,7 +96,7 @@ func TestStored(t *testing.T) {
 		x, n := b.In("x"), b.InRow("n", def.Only(num.I32))
 		low, high := b.IntParam("low"), b.IntParam("high")
 		b.Out("bits", x.Stored())
-		b.Out("own", b.RandomRow(low, high, n, high, low))
+		b.Out("own", b.RandomRow(low, n, n, high, low))
 		b.Out("word", b.Random(low, high, low, high, low, high))
 		b.Out("number", b.Element(low, high))
 		b.Out("above", b.ElementHigh(low, high))
@@ -122,7 +122,7 @@ func TestStored(t *testing.T) {
 		e := seed + uint64(at)
 		want := []uint32{
 			p,
-			num.Philox(seed, [4]uint32{0, n.Bits(r, 0), 9, 0xfffffffe})[c],
+			num.Philox(uint64(n.Bits(r, 0))<<32|0xfffffffe, [4]uint32{0, n.Bits(r, 0), 9, 0xfffffffe})[c],
 			num.Philox(seed, [4]uint32{uint32(e >> 2), uint32(e >> 34), 0xfffffffe, 9})[e%4],
 			uint32(e), uint32(e >> 32),
 		}

@@ -290,7 +290,7 @@ func TestBadInput(t *testing.T) {
 		{"/tokenize", `{}`, 400, "prompt: is missing"},
 		{"/detokenize", `{"tokens":[999]}`, 400, "no token has the id 999"},
 		{"/replay", `{}`, 400, "no receipt"},
-		{"/replay", `{"receipt":{"receipt":1,"identity":{},"prompt":[1],"choices":[]}}`, 400, "another model"},
+		{"/replay", `{"receipt":{"receipt":1,"identity":{"rule":"fma"},"prompt":[1],"choices":[]}}`, 400, "another model"},
 		{"/v1/responses", `{}`, 404, "not supported by this server"},
 		{"/nothing", `{}`, 404, "there is no"},
 	} {

@@ -60,8 +60,8 @@ are those of the logits as the model gives them.
 
 --batch reads JSON objects, one in a line, each with "prompt" (a text, or an array of
 tokens) or "messages" (a conversation, for a model with a chat template), and any parameter
-by its name, such as "temperature" or "max_tokens". It prints a line of JSON for each, in
-their order.`,
+by its name, such as "temperature", "max_tokens" or "ignore_eos". It prints a line of JSON for
+each, in their order.`,
 		Example: `  tokitai generate run "It was" --max-tokens 40
   tokitai generate run --file prompt.txt --temperature 0 --json
   tokitai generate run --batch prompts.jsonl`,
@@ -394,6 +394,7 @@ type batchLine struct {
 	Seed        *uint64            `json:"seed"`
 	Most        *int               `json:"max_tokens"`
 	Stops       []string           `json:"stop"`
+	NoEnd       *bool              `json:"ignore_eos"`
 	Choices     *int               `json:"n"`
 }
 
@@ -442,6 +443,7 @@ func (f *generateFlags) batchRequest(m *answer.Model, line []byte) (r answer.Req
 	set(&s.Repetition, b.Repetition)
 	set(&s.Seed, b.Seed)
 	set(&r.Most, b.Most)
+	set(&r.NoEnd, b.NoEnd)
 	n = f.choices
 	set(&n, b.Choices)
 	if b.Stops != nil {

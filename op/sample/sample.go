@@ -19,32 +19,9 @@ var Definition = def.Must(def.Rowwise("sample", func(b *def.Builder) {
 	temperature, topK := b.InRow("temperature", isFloat), b.InRow("top_k", isInt)
 	topP, minP := b.InRow("top_p", isFloat), b.InRow("min_p", isFloat)
 	word := b.RandomRow(b.IntParam("seed_low", def.Default(0)), b.IntParam("seed_high", def.Default(0)), sequence, position, b.IntParam("use", def.Default(0))).As("word")
-
-	none := def.Const(-1024) // a score below that of the largest logit, which is z = 0 and noise above -3
-	finite := def.Const(math.MaxFloat32)
-	most := def.RowMax(x).As("max")
-	d := x.Sub(most).As("d")
-	z := d.Div(temperature.Min(finite)).As("z") // -Inf over +Inf would be NaN
-	e := fn.ExpNonPositive(z).As("e")
-
-	// upTo returns whether an element comes no later in the order of logits than that of a column.
-	upTo := func(column def.Value) def.Value {
-		last := x.At(column)
-		return def.Select(x.Equal(last), b.Col().LessEqual(column), last.Less(x))
-	}
-	all := def.IntConst(math.MaxInt32)
-	one := def.IntConst(1)
-	kth := def.RowKth(x, def.Select(topK.Less(one), all, topK).ISub(one)).As("kth")
-	mass := def.Select(upTo(kth), e, def.Zero).As("mass")
-	last := def.Select(def.One.LessEqual(topP), kth, def.RowNucleus(x, mass, topP)).As("last")
-	score := def.Select(upTo(last), def.Select(e.Less(minP.Min(def.One)), none, z.Add(noise(word))), none).As("score")
-
-	// Where the largest logit is no number, or the temperature not above 0, no noise decides.
-	largest := def.RowArgMax(x).As("largest")
-	drawn := def.Select(def.Zero.Less(temperature), def.RowArgMax(score), largest).As("drawn")
-	token := def.Select(most.Abs().LessEqual(finite), drawn, largest).As("taken")
-	b.OutRow("token", token)
-	b.OutRow("logprob", d.At(token).Sub(fn.Log(def.RowSum(fn.ExpNonPositive(d)).As("sum"))), isFloat)
+	row := Draws(b, x, word, Filters{temperature, topK, topP, minP})
+	b.OutRow("token", row.Token)
+	b.OutRow("logprob", row.Logprob, isFloat)
 
 	b.Formula(
 		"z = (logits - max) / temperature; noise = -ln(-ln(1 - v)), v = (word + 1/2) / 2^32, at most 1 - 2^-24",
@@ -64,6 +41,43 @@ var Definition = def.Must(def.Rowwise("sample", func(b *def.Builder) {
 		"where the largest logit is NaN or infinite, the token is the first NaN, or the first of the largest; logprob is NaN; no other row is affected",
 	)
 }))
+
+// Filters are values of a row by which tokens are kept: three f32, and top_k, an int32.
+type Filters struct{ Temperature, TopK, TopP, MinP def.Value }
+
+// Drawn are values of a row: the token that is drawn from it, its logprob (logit - Max) - LogSum, the largest logit,
+// and the logarithm of the sum of exp(logit - Max).
+type Drawn struct{ Token, Logprob, Max, LogSum def.Value }
+
+// Draws draws a token from each row of x as Definition does, by a random word per element, for other definitions
+// that read logits.
+func Draws(b *def.Builder, x, word def.Value, f Filters) Drawn {
+	none := def.Const(-1024) // a score below that of the largest logit, which is z = 0 and noise above -3
+	finite := def.Const(math.MaxFloat32)
+	most := def.RowMax(x).As("max")
+	d := x.Sub(most).As("d")
+	z := d.Div(f.Temperature.Min(finite)).As("z") // -Inf over +Inf would be NaN
+	e := fn.ExpNonPositive(z).As("e")
+
+	// upTo returns whether an element comes no later in the order of logits than that of a column.
+	upTo := func(column def.Value) def.Value {
+		last := x.At(column)
+		return def.Select(x.Equal(last), b.Col().LessEqual(column), last.Less(x))
+	}
+	all := def.IntConst(math.MaxInt32)
+	one := def.IntConst(1)
+	kth := def.RowKth(x, def.Select(f.TopK.Less(one), all, f.TopK).ISub(one)).As("kth")
+	mass := def.Select(upTo(kth), e, def.Zero).As("mass")
+	last := def.Select(def.One.LessEqual(f.TopP), kth, def.RowNucleus(x, mass, f.TopP)).As("last")
+	score := def.Select(upTo(last), def.Select(e.Less(f.MinP.Min(def.One)), none, z.Add(noise(word))), none).As("score")
+
+	// Where the largest logit is no number, or the temperature not above 0, no noise decides.
+	largest := def.RowArgMax(x).As("largest")
+	drawn := def.Select(def.Zero.Less(f.Temperature), def.RowArgMax(score), largest).As("drawn")
+	token := def.Select(most.Abs().LessEqual(finite), drawn, largest).As("taken")
+	logSum := fn.Log(def.RowSum(fn.ExpNonPositive(d)).As("sum"))
+	return Drawn{token, d.At(token).Sub(logSum), most, logSum}
+}
 
 // noise returns a number of the Gumbel distribution for a random word: -ln(E), E = -ln(1-v). Small E are what
 // is taken, and v has 32 bits there. v is below 1, so that the noise is finite.

@@ -563,7 +563,7 @@ func (e *expression) integer() def.Value {
 	case 5:
 		return e.b.Random(word(), word(), word(), word(), word(), word())
 	case 6:
-		return e.b.RandomRow(word(), word(), ofRow(), ofRow(), word())
+		return e.b.RandomRow(ofRow(), ofRow(), ofRow(), ofRow(), word())
 	case 7:
 		return e.b.Element(word(), word())
 	case 8:

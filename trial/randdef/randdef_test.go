@@ -71,8 +71,8 @@ func TestReachesEverything(t *testing.T) {
 			if n.Op == def.OpRandom {
 				mark("random of %d", len(n.Args))
 			}
-			if n.Op == def.OpRandomRow && n.Args[2].Extent == def.PerRow {
-				mark("random words of a row")
+			if n.Op == def.OpRandomRow && n.Args[0].Extent == def.PerRow {
+				mark("random words by a seed of a row")
 			}
 			if n.Op == def.OpAt {
 				mark("at %s", n.Args[1].Op)
@@ -159,7 +159,7 @@ func TestReachesEverything(t *testing.T) {
 		"input: one value per row, index false, exception false", "input: one value per row, index true, exception false",
 		"input: one value per row, index true, exception true",
 		"input of int32: one value per element", "input of int32: one value per column", "input of int32: one value per row",
-		"rowsum of int32", "colsum of int32", "totalsum of int32", "random of 4", "random of 6", "random words of a row",
+		"rowsum of int32", "colsum of int32", "totalsum of int32", "random of 4", "random of 6", "random words by a seed of a row",
 		"stored, one value per element, of an int32: false", "stored, one value per element, of an int32: true",
 		"stored, one value per column, of an int32: false", "stored, one value per row, of an int32: true",
 		"lookup: one value per element", "lookup: one value per row", "tables of 1 size", "tables of 2 sizes", "a table read by 2 indices", "an index of 2 tables",
