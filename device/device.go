@@ -43,6 +43,7 @@ type Description struct {
 	Architecture string   // "amd64", "sm_90"
 	Features     []string // instruction sets that matter to kernels, sorted
 	Units        int      // units that run in parallel: workers, multiprocessors
+	ClockHz      float64  // highest clock of the units
 	MemoryBytes  int64    // total memory the device may use
 	Driver       string   // name and version of the driver, if it has one
 	Caveat       string   // what a reader of results must know: "emulated instructions, not hardware"

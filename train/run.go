@@ -51,6 +51,7 @@ type Description struct {
 	Genesis  string   `json:"genesis"`
 	DataPath string   `json:"data_path"`
 	Suffix   string   `json:"suffix,omitempty"`
+	Device   *Device  `json:"device,omitempty"`
 }
 
 // TokenizerFile is the name of the file with the tokenizer in the folder of a run, if its tokens are not bytes.
@@ -165,7 +166,7 @@ func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) e
 			return err
 		}
 	}
-	description := Description{r.settings, r.trainer.origin, r.trainer.origin.Genesis().String(), path, suffix}
+	description := Description{r.settings, r.trainer.origin, r.trainer.origin.Genesis().String(), path, suffix, r.trainer.Device()}
 	old, err := ReadDescription(r.folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

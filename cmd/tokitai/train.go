@@ -211,7 +211,8 @@ type trained struct {
 	Loss       *float32 `json:"loss,omitempty"`
 	Validation *float64 `json:"validation,omitempty"`
 	Chain      string   `json:"chain"`
-	Seconds    float64  `json:"seconds"` // of this process, from the first step on
+	Seconds    float64  `json:"seconds"`                 // of this process, from the first step on
+	Share      float64  `json:"share_of_peak,omitempty"` // of the products that the device could add up in these seconds
 }
 
 func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) (err error) {
@@ -240,13 +241,13 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 	endsItself.Store(true)
 	defer endsItself.Store(false)
 	defer onCheckpointSignal(run.Checkpoint)()
-	began, tokens := time.Now(), float64(s.Batch*s.Block)
+	began, tokens, about := time.Now(), float64(s.Batch*s.Block), t.Device()
 	err = run.Train(c.Context(), func(l train.Line) {
 		progress.of(float64(l.Step), float64(result.Resumed), float64(s.Steps))
 		if l.Loss != nil {
 			result.Loss = l.Loss
-			speed := float64(l.Step-result.Resumed) * tokens / time.Since(began).Seconds()
-			progress.say("step %d of %d, loss %.4f, norm %.3f, %.0f tokens/s", l.Step, s.Steps, *l.Loss, *l.Norm, speed)
+			speed := float64(l.Step-result.Resumed) / time.Since(began).Seconds()
+			progress.say("step %d of %d, loss %.4f, norm %.3f, %.0f tokens/s%s", l.Step, s.Steps, *l.Loss, *l.Norm, speed*tokens, percentOfPeak(about.ShareOfPeak(speed)))
 			return
 		}
 		if l.Sample != nil {
@@ -269,6 +270,7 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 	progress.end()
 	result.Seconds = time.Since(began).Seconds()
 	result.Steps, result.Chain = t.Steps(), t.Chain().String()
+	result.Share = about.ShareOfPeak(float64(result.Steps-result.Resumed) / result.Seconds)
 	if e, isBad := errors.AsType[*train.NotFiniteError](err); isBad {
 		return e
 	}
@@ -280,6 +282,14 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 	}
 	fmt.Fprintf(w, "step %d  chain %s\n", result.Steps, result.Chain)
 	return err
+}
+
+// percentOfPeak returns a share of the device's peak as the end of a line; "" if it is not known.
+func percentOfPeak(share float64) string {
+	if share == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f %% of peak", 100*share)
 }
 
 // newTrainer returns a trainer in front of its first step, whose results nobody gets.

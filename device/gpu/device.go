@@ -125,7 +125,7 @@ func (d *Device) Architecture() string { return d.properties.Architecture }
 // Describe returns a description for people and reports.
 func (d *Device) Describe() device.Description {
 	return device.Description{Name: d.properties.Name, Architecture: d.properties.Architecture, Units: d.properties.Multiprocessors,
-		MemoryBytes: d.properties.MemoryBytes, Driver: d.table.Version, Caveat: d.properties.Caveat}
+		ClockHz: d.properties.ClockHz, MemoryBytes: d.properties.MemoryBytes, Driver: d.table.Version, Caveat: d.properties.Caveat}
 }
 
 // call calls f, which makes driver calls, with the device's context current on a locked

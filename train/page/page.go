@@ -168,6 +168,14 @@ func (r *run) refresh(now time.Time) (isNew bool) {
 	return isNew
 }
 
+// share returns the share of the device's peak that the newest steps had; 0 if it is not known.
+func (r *run) share() float64 {
+	if r.about == nil || len(r.speeds) == 0 {
+		return 0
+	}
+	return r.about.Device.ShareOfPeak(r.speeds[len(r.speeds)-1].TokensPerSecond / float64(r.about.Settings.Batch*r.about.Settings.Block))
+}
+
 // view is a run as the page gets it. Lines and speeds are those behind what it had.
 type view struct {
 	Name   string             `json:"name"`
@@ -285,6 +293,10 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 				return 0, false
 			}
 			return r.speeds[len(r.speeds)-1].TokensPerSecond, true
+		}},
+		{"tokitai_share_of_peak", "gauge", "Products added up in these steps, as a share of what the device could add up at its highest clock.", func(r *run) (float64, bool) {
+			share := r.share()
+			return share, share > 0
 		}},
 	} {
 		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", m.name, m.help, m.name, m.kind)

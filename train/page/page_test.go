@@ -31,6 +31,7 @@ func folder(t *testing.T, name string, n, odd int) string {
 	}
 	d := train.Description{Settings: train.Default(), DataPath: "</script>"}
 	d.Settings.Steps = 40
+	d.Device = &train.Device{Name: "a GPU", Peak: 40, Work: 4}
 	text, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)
@@ -139,6 +140,10 @@ func TestEvents(t *testing.T) {
 	s.refresh(began.Add(2 * time.Second))
 	if v := next(); len(v.Lines) != 4 || len(v.Speeds) != 1 || v.Speeds[0] != (speed{18, 4 * 768 / 2}) {
 		t.Errorf("four steps in two seconds: %+v", v)
+	}
+	// Two steps a second, of 4 products each, where the device could add up 40.
+	if text, _, _ := get(t, h.URL+"/metrics"); !strings.Contains(text, "tokitai_share_of_peak{run=\"a\"} 0.2\n") {
+		t.Errorf("no share of the peak, or another one than 0.2, in\n%s", text)
 	}
 	if err := os.WriteFile(filepath.Join(a, "metrics.jsonl"), nil, 0o666); err != nil {
 		t.Fatal(err)
@@ -315,7 +320,7 @@ func TestLiveInBrowser(t *testing.T) {
 	s.refresh(now.Add(time.Second))
 	add(t, a, 36, 39, 0)
 	s.refresh(now.Add(2 * time.Second))
-	shows("step 39 of 40", ">training<", ">3072<")
+	shows("step 39 of 40", ">training<", ">3072<", "40.0 % of the peak of a GPU")
 	add(t, a, 40, 40, 0)
 	s.refresh(now.Add(3 * time.Second))
 	shows("step 40 of 40", ">finished<")

@@ -1,0 +1,48 @@
+package model
+
+import "tokitai/def"
+
+// Products returns how many products a run of the decoder's program adds up: those of linear layers and of attention,
+// of which only the keys count that a query sees.
+func (d *Decoder) Products() float64 {
+	n := 0.0
+	for _, c := range d.Program.Calls {
+		all := c.products()
+		switch c.Definition.Form.(type) {
+		case *def.Stream, *def.StreamBackward:
+			all *= seen(d.Config.Block, c.window())
+		}
+		n += all
+	}
+	return n
+}
+
+// products returns how many products a call adds up, in attention with invisible keys too.
+func (c *Call) products() float64 {
+	sizes := map[string]int{}
+	for i, r := range c.Operands {
+		if err := bind(&c.Definition.Operands[i], r.shape, sizes); err != nil {
+			return 0 // no call of a program: its operands fit each other
+		}
+	}
+	return c.Definition.MultiplyAdds(sizes)
+}
+
+// window returns how many keys a query of a call sees at most; 0 for all before it.
+func (c *Call) window() int {
+	if i := c.Definition.Param("window"); i >= 0 {
+		return int(c.Params[i].Number)
+	}
+	return 0
+}
+
+// seen returns the share of all pairs of a query and a key of a sequence in which the query sees the key.
+func seen(block, window int) float64 {
+	n := 0
+	for i := range block {
+		if n += i + 1; window > 0 && window < i+1 {
+			n += window - i - 1
+		}
+	}
+	return float64(n) / float64(block) / float64(block)
+}
