@@ -291,6 +291,7 @@ func TestBadInput(t *testing.T) {
 		{"/detokenize", `{"tokens":[999]}`, 400, "no token has the id 999"},
 		{"/replay", `{}`, 400, "no receipt"},
 		{"/replay", `{"receipt":{"receipt":1,"identity":{"rule":"fma"},"prompt":[1],"choices":[]}}`, 400, "another model"},
+		{"/replay", `{"receipt":{"receipt":1,"identity":{"rule":"any"},"prompt":[1],"choices":[]}}`, 400, `accumulation rule \"any\"`},
 		{"/v1/responses", `{}`, 404, "not supported by this server"},
 		{"/nothing", `{}`, 404, "there is no"},
 	} {
