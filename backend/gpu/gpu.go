@@ -80,7 +80,7 @@ func (f *Family) Preferred() Lowerings {
 			}
 		case *def.Stream:
 			if f.Hopper != "" {
-				list = []*engine.Lowering{f.streamMMA(lowergpu.CompileWeighMMA), l}
+				list = []*engine.Lowering{f.streamHopper(), f.streamMMA(lowergpu.CompileWeighMMA), l}
 			}
 		case *def.StreamBackward:
 			if f.Hopper != "" {

@@ -46,12 +46,10 @@ func (f *Family) onHopper(name string) *engine.Lowering {
 	})
 	l.Compile = answering("wgmma", l.Compile)
 	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
-		g, ok := dev.(*Device)
+		if err := f.hasHopper(dev); err != nil {
+			return err
+		}
 		switch {
-		case !ok || g.Architecture() != f.Hopper:
-			return errNotHopper
-		case !g.HasTensorMaps():
-			return errNoMaps
 		case !slices.Contains(l.Factors, c.Operands[0].DType):
 			return errFormat
 		case c.Operands[0].DType.IsFP8(): // wherever they lie: bits do not depend on that
@@ -60,6 +58,38 @@ func (f *Family) onHopper(name string) *engine.Lowering {
 			return errScales
 		}
 		return lowergpu.SuitsHopper(c)
+	}
+	return l
+}
+
+// hasHopper returns an error for a device without Hopper's instructions or tensor maps.
+func (f *Family) hasHopper(dev device.Device) error {
+	g, ok := dev.(*Device)
+	switch {
+	case !ok || g.Architecture() != f.Hopper:
+		return errNotHopper
+	case !g.HasTensorMaps():
+		return errNoMaps
+	}
+	return nil
+}
+
+// streamHopper returns the lowering of streams for Hopper's tensor cores.
+func (f *Family) streamHopper() *engine.Lowering {
+	l := f.lower("hopper", func(d *def.Definition, dtypes []num.DType, _ lowergpu.Variant) (*lowergpu.Kernel, error) {
+		return lowergpu.CompileWeighHopper(d, dtypes)
+	})
+	l.Compile = answering("mma.sync", answering("wgmma", l.Compile)) // it has both
+	l.Promise.Accum, l.Factors = def.MMA(16, 25), []num.DType{num.F16, num.BF16}
+	l.Yields = lowergpu.HasFewQueries
+	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
+		if err := f.hasHopper(dev); err != nil {
+			return err
+		}
+		if !slices.Contains(l.Factors, c.Operands[0].DType) {
+			return errFormat
+		}
+		return lowergpu.SuitsWeighHopper(d, c)
 	}
 	return l
 }

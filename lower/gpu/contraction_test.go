@@ -26,6 +26,7 @@ type tables struct {
 	accum   def.Accum   // of contractions: tensor cores multiply where it is not fma
 	variant gpu.Variant // of kernels/mma.cu, and its tile
 	tile    int
+	isWgmma bool // streams are multiplied by wgmma
 }
 
 var macroName = regexp.MustCompile(`(?m)^#define (\w+)`)
@@ -37,9 +38,12 @@ func (p *tables) compile(t testing.TB, d *def.Definition, dtypes []num.DType) *g
 	p.kernels++
 	name := fmt.Sprintf("%s_%d", strings.ReplaceAll(d.Name, ".", "_"), p.kernels)
 	var k *gpu.Kernel
-	if p.accum == def.FMAChain {
+	switch {
+	case p.accum == def.FMAChain:
 		k = gpu.CompileNamed(d, dtypes, gpu.Element, name)
-	} else {
+	case p.isWgmma:
+		k = gpu.CompileWeighHopperNamed(d, dtypes, name)
+	default:
 		k = gpu.CompileMMANamed(d, dtypes, p.variant, name)
 	}
 	fmt.Fprintf(&p.source, "namespace kernel_%d {\n%s}\n", p.kernels, k.Source.Text)

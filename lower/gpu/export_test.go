@@ -23,6 +23,11 @@ func CompileMMANamed(d *def.Definition, dtypes []num.DType, v Variant, base stri
 	return compileMMA(d, dtypes, v, base)
 }
 
+// CompileWeighHopperNamed compiles a stream to wgmma.
+func CompileWeighHopperNamed(d *def.Definition, dtypes []num.DType, base string) *Kernel {
+	return compileWeighHopper(d, dtypes, base)
+}
+
 // MMATiles returns the number of a variant's tiles.
 func MMATiles(v Variant) int { return len(mmaTiles[v]) }
 

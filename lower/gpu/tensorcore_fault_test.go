@@ -2,10 +2,14 @@ package gpu_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
+	"tokitai/def"
+	"tokitai/fn"
 	"tokitai/internal/gen"
+	"tokitai/internal/testlevel"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
@@ -67,9 +71,16 @@ func withoutKernels(text, entry string) string {
 	parts := strings.SplitAfter(text, "\nKERNEL")
 	kept := strings.TrimSuffix(parts[0], "KERNEL")
 	for _, p := range parts[1:] {
-		if p = "KERNEL" + strings.TrimSuffix(p, "KERNEL"); strings.Contains(p[:strings.Index(p, ",")], entry) {
-			kept += p
+		p = "KERNEL" + strings.TrimSuffix(p, "KERNEL")
+		if !strings.Contains(p[:strings.Index(p, ",")], entry) { // what follows it is kept
+			line, _, _ := strings.Cut(p, "\n")
+			end := len(line)
+			if !strings.HasSuffix(line, "}") {
+				end = strings.Index(p, "\n}\n") + len("\n}")
+			}
+			p = p[end:]
 		}
+		kept += p
 	}
 	return kept
 }
@@ -113,6 +124,64 @@ func TestHopperFaults(t *testing.T) {
 		{"a step too few", "step < L::STEPS; step++) {", "step < L::STEPS - 1; step++) {", wrongBits},
 		{"pairs of another row", "int row = i / 2 % 2 * 8, col = i / 4 * 8;", "int row = 8 - i / 2 % 2 * 8, col = i / 4 * 8;", wrongBits},
 	})
+}
+
+// TestWeighHopperFaults does the same for streams by wgmma: sequences that begin and end within tiles and blocks, two segments, and values that
+// are not finite where only some queries see them. Faults beyond the first ones are tested a few at a time.
+func TestWeighHopperFaults(t *testing.T) {
+	t.Parallel()
+	const wrongBits = "wrong bits"
+	d := def.Must(def.StreamOf("causal", def.StreamForm{
+		Query: "q", Key: "k", Value: "v", QueryStarts: "qstart", KeyStarts: "kstart", Out: "o", LogSum: "lse",
+		Functions: def.StreamFunctions{Short: fn.Exp2Short3Function, Exp2: fn.Exp2Function, Log2: fn.Log2Function},
+	}, func(b *def.StreamBuilder) { b.Weigh(b.Score(), b.Key().LessEqual(b.Query())) }))
+	dtypes, sizes := d.DTypes(num.BF16), map[string]int{"T": 140, "S": def.StreamSegment + 180, "G": 1, "J": 1, "D": 16, "B": 2}
+	g := gen.New("faults of streams")
+	var operands []num.Array
+	for i := range d.Operands {
+		o, a := &d.Operands[i], d.Operands[i].NewArray(dtypes[i], sizes)
+		switch {
+		case o.IsOffsets:
+			a.SetBits(1, 0, 5)
+			a.SetBits(2, 0, uint32(sizes[o.Bound]))
+		case o.IsIn:
+			for r := range a.Rows {
+				for c := range a.Cols {
+					a.Set(r, c, float32(g.Below(256))/128-1)
+				}
+			}
+		}
+		if o.Name == "v" {
+			a.Set(a.Rows-3, 2, float32(math.Inf(1)))
+		}
+		operands = append(operands, a)
+	}
+	faults := []fault{
+		{"as it is", "mbarrier", "mbarrier", ""},
+		{"values that are not finite", "has_lost(before, memory, block)", "false", wrongBits},
+		{"weights changed while they are multiplied", "                wgmma_wait<0>();\n                wgmma_done(o);\n", "                pack();\n                wgmma_wait<0>();\n", "was changed while the product was under way"},
+		{"values released before they were read", "                wgmma_wait<0>();\n                wgmma_done(o);\n                if (!is_first) release(before.no_values());", "                if (!is_first) release(before.no_values());\n                wgmma_wait<0>();", "has not read yet"},
+		{"sums that are not scaled", "                    scale();\n", "", wrongBits},
+		{"segments that are not put aside", "                    end_segment(old_m, old_l);\n", "", wrongBits},
+		{"nobody begins", "if (half == 1) end_turn();", "", "deadlock"},
+		{"the values of the first step alone", "values + k * step", "values", wrongBits},
+		{"the queries of the other warpgroup", "left = wgmma_descriptor(ring.query(half)", "left = wgmma_descriptor(ring.query(1 - half)", wrongBits},
+		{"zeros that products do not see", "    fence_async_shared();\n", "", "without fence_async_shared"},
+		{"the wrong parity", "ring.parity = 1;", "ring.parity = 0;", "deadlock"},
+		{"keys that are hidden", "IS_CLEAR || is_visible", "true", wrongBits},
+		{"the wrong number of bytes", "mbarrier_expect(ring.has_values(), R::BLOCK_BYTES)", "mbarrier_expect(ring.has_values(), R::BLOCK_BYTES - 2)", "bytes are missing"},
+		{"values released by one warp alone", "if (!is_first) release(before.no_values());", "if (!is_first && thread < 32) release(before.no_values());", "deadlock"},
+		{"sums used too early", "            wgmma_wait<0>();\n            wgmma_done(o);\n            if (half == 0)", "            if (half == 0)", "under way"},
+		{"registers that there are not", "registers_more<240>", "registers_more<256>", "registers"},
+	}
+	kept := faults[:2:2]
+	for i, f := range faults[2:] {
+		if testlevel.InSample(i, testlevel.Pick(14, 7, 1)) {
+			kept = append(kept, f)
+		}
+	}
+	k := gpu.CompileWeighHopperNamed(d, dtypes, "causal")
+	findFaults(t, k, "_64", []multiplied{newMultiplied(t, "causal", trial.CopyOf(d, operands, nil))}, kept)
 }
 
 // TestMMAFaults does the same for the kernel of mma.sync.

@@ -300,22 +300,26 @@ func (k *weigh) checkAxes(c *lower.Call) error {
 
 // launchTiles plans a launch with a block for each tile of so many queries and head, and each slice of its columns.
 func (k *weigh) launchTiles(p *Plan, c *lower.Call, entry, tile, slices, threads, sharedBytes int) error {
-	f := k.f
-	groups, shared := c.Size(k.d, "G"), c.Size(k.d, "J")
-	if err := k.checkAxes(c); err != nil {
+	blocks, err := k.blocksOf(c, tile)
+	if err != nil || blocks == 0 {
 		return err
-	}
-	sequences := c.Operands[f.QueryStarts].Rows - 1
-	blocks := lower.GroupSlots(c.Size(k.d, "T"), tile, sequences) * groups * shared
-	if blocks > math.MaxInt32 {
-		return fmt.Errorf("%s: %d blocks are too many for one launch", k.d.Name, blocks)
-	}
-	if blocks == 0 {
-		return nil
 	}
 	p.launch(entry, [3]uint32{uint32(blocks), uint32(slices), 1}, [3]uint32{uint32(threads), 1, 1}, sharedBytes)
 	k.params(p, c)
 	return nil
+}
+
+// blocksOf returns the number of blocks that have tiles of so many queries, one for each head.
+func (k *weigh) blocksOf(c *lower.Call, tile int) (int, error) {
+	if err := k.checkAxes(c); err != nil {
+		return 0, err
+	}
+	sequences := c.Operands[k.f.QueryStarts].Rows - 1
+	blocks := lower.GroupSlots(c.Size(k.d, "T"), tile, sequences) * c.Size(k.d, "G") * c.Size(k.d, "J")
+	if blocks > math.MaxInt32 {
+		return 0, fmt.Errorf("%s: %d blocks are too many for one launch", k.d.Name, blocks)
+	}
+	return blocks, nil
 }
 
 // params adds the kernel's parameters.

@@ -14,6 +14,9 @@ import (
 //go:embed kernels/weigh_fragments.cu
 var weighFragmentsText string
 
+//go:embed kernels/weigh_tiles.cu
+var weighTilesText string
+
 //go:embed kernels/weigh_mma.cu
 var weighMMAText string
 
@@ -49,7 +52,7 @@ func CompileWeighMMA(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel,
 func compileWeighMMA(d *def.Definition, dtypes []num.DType, v Variant, base string) *Kernel {
 	f := d.Form.(*def.Stream)
 	var s strings.Builder
-	s.WriteString(weighSource(d, dtypes, base, weighFragmentsText+weighMMAText+weighFewText, nil, fragmentMacros(dtypes[f.Query])...))
+	s.WriteString(weighSource(d, dtypes, base, weighFragmentsText+weighTilesText+weighMMAText+weighFewText, nil, fragmentMacros(dtypes[f.Query])...))
 	var entries []string
 	for _, depth := range weighDepths {
 		entry := fmt.Sprintf("%s_%d", base, depth)

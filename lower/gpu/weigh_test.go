@@ -88,6 +88,28 @@ func TestStreamsMMA(t *testing.T) {
 	}
 }
 
+// TestStreamsHopper does so with wgmma, also for sequences that begin and end within tiles and blocks, and for values that are not finite.
+func TestStreamsHopper(t *testing.T) {
+	t.Parallel()
+	p := &tables{accum: hopperModel, isWgmma: true}
+	g := gen.New("streams of wgmma")
+	for i := range testlevel.Pick(1, 2, 20) {
+		d := randdef.Stream(g)
+		dtypes := d.DTypes([]num.DType{num.BF16, num.F16}[i%2])
+		k := p.compile(t, d, dtypes)
+		for range testlevel.Pick(4, 4, 8) {
+			sizes := randdef.StreamSizes(g)
+			sizes["D"] = []int{64, 128, 72, 8}[i%4] // an entry takes seconds to compile
+			c := randdef.NewCase(g, d, dtypes, sizes)
+			p.place(t, fmt.Sprint(d.Name, i, dtypes, sizes), k, trial.CopyOf(d, c.Operands, func(j int) trial.Layout { return trial.Layout{Gap: alignedGap(c.Operands[j], 8*(i%2))} }), c.Params...)
+		}
+	}
+	addLong(t, p, g, 50)
+	if text := p.run(t, simtest.Plain, 32, 0); text != "" {
+		t.Fatal(text)
+	}
+}
+
 // addLong adds a call whose last sequence has four segments, on values between which every join of
 // segments counts: none of them is infinite, or outweighs the others. Blocks take segments in parallel
 // where there are few tokens, and else one after another.

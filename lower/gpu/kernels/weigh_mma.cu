@@ -13,53 +13,7 @@
 //           The last queries, which see most keys, come first.
 // Requires  sm_80, tensorcore.h; depth <= DEPTH
 
-const int TILE = 128, KEYS = 128, SEGMENT = 1024, WARPS = TILE / 16, THREADS = WARPS * 32;
-#define LOWEST (-INFINITE) // the exponent of nothing
-
-// Where a thread's rows are.
-struct Tile {
-    int first, rows;    // queries, from the first of the tile on
-    int place;          // of the first in its sequence
-    int first_key, keys; // of the sequence
-    const i32* table;   // its pages, if there are pages
-    int group, shared, head;
-};
-
-DEVICE float origin(float largest) { return largest == LOWEST ? 0.0f : largest; }
-
-// Finds the tile of a slot. A sequence that begins at query f has the slots from f/TILE plus its number on.
-DEVICE bool find(const Params& p, Tile& t) {
-    const int heads = (int)(p.groups * p.shared), slot = gridDim.x / heads - 1 - blockIdx.x / heads;
-    int low = 0, high = (int)p.sequences;
-    while (high - low > 1) {
-        int middle = (low + high) / 2;
-        if (p.qstart[middle * p.qstart_stride] / TILE + middle <= slot) low = middle;
-        else high = middle;
-    }
-    const int begin = p.qstart[low * p.qstart_stride], end = p.qstart[(low + 1) * p.qstart_stride];
-    t.first = begin + (slot - begin / TILE - low) * TILE;
-    t.rows = end - t.first < TILE ? end - t.first : TILE;
-    find_keys(p, t, low);
-    t.place = t.keys - (end - t.first);
-    t.head = blockIdx.x % heads;
-    t.group = t.head / (int)p.shared;
-    t.shared = t.head % (int)p.shared;
-    return t.rows > 0;
-}
-
-// The factors by which two sides of a row are joined, and what m and l become on the left.
-struct Joint {
-    float a, b;
-
-    DEVICE Joint(float& m, float& l, float right_m, float right_l) {
-        float largest = larger(m, right_m), z = origin(largest);
-        a = power(m - z);
-        b = power(right_m - z);
-        m = largest;
-        l = fused(l, a, right_l * b);
-    }
-    DEVICE float join(float left, float right) const { return fused(left, a, right * b); }
-};
+const int WARPS = TILE / 16, THREADS = WARPS * 32;
 
 template <int DEPTH, bool ANY_ADDRESS>
 struct Weigher {
@@ -118,14 +72,7 @@ struct Weigher {
         Rows::template copy<KEYS, ANY_ADDRESS>(values_at + slot * SLOT, (int)p.depth, p.q, [&](int row) { return block + row < t.keys ? v_at(p, t, block + row) : nullptr; });
     }
 
-    // What the body says of a row of the warp and a key of the sequence. Beyond the last of either it
-    // is computed from those.
-    DEVICE bool look(int r, int key, float score, float& exponent, float& base) const {
-        int q = warp * 16 + r < t.rows ? warp * 16 + r : t.rows - 1, k = key < t.keys ? key : t.keys - 1;
-        i32 is_visible;
-        body(p, t, t.first + q, t.first_key + k, score, t.place + q, k, exponent, is_visible, base);
-        return is_visible && key < t.keys;
-    }
+    DEVICE bool look(int r, int key, float score, float& exponent, float& base) const { return look_at(p, t, warp * 16 + r, key, score, exponent, base); }
 
     DEVICE void begin() {
         const Element* from = p.q + (i64)t.first * p.q_token + t.group * p.q_group + t.shared * p.q_head;
@@ -245,54 +192,7 @@ struct Weigher {
         UNROLL for (int n = 0; n < COLUMNS; n++) mine[(n + 1) * THREADS] = Quad{{o[n][0], o[n][1], o[n][2], o[n][3]}};
         clear();
     }
-
-    DEVICE void store() const {
-        UNROLL for (int r = 0; r < 2; r++) {
-            const int q = warp * 16 + row + r * 8;
-            const bool is_in = q < t.rows, is_empty = l[r] == 0.0f, is_lost = !(m[r] < INFINITE);
-            const float inverse = divide(1.0f, l[r]), nan = float_of(0x7fc00000u);
-            Element* const to = p.o + (i64)(t.first + q) * p.o_token + t.group * p.o_group + t.shared * p.o_head;
-            UNROLL for (int n = 0; n < COLUMNS; n += 4) {
-                u32 w[4];
-                UNROLL for (int k = 0; k < 4; k++) {
-                    float x = fused(o[n + k][r * 2], inverse, 0.0f), y = fused(o[n + k][r * 2 + 1], inverse, 0.0f);
-                    w[k] = is_empty ? 0u : is_lost ? NARROW_PAIR(nan, nan) : NARROW_PAIR(x, y);
-                }
-                transpose_4(w); // eight neighbours
-                const int c = (n + lane % 4) * 8;
-                if (!ANY_ADDRESS && is_in && c + 8 <= p.depth) {
-                    *reinterpret_cast<uint4_aligned*>(to + c) = uint4_aligned{w[0], w[1], w[2], w[3]};
-                } else {
-                    UNROLL for (int j = 0; j < 8; j++)
-                        if (is_in && c + j < p.depth) to[c + j] = (Element)(w[j / 2] >> 16 * (j % 2));
-                }
-            }
-            if (is_in && lane % 4 == 0)
-                p.lse[(i64)(t.first + q) * p.lse_token + t.group * p.lse_group + t.shared] = is_empty ? LOWEST : is_lost ? nan : m[r] + logarithm(l[r]);
-        }
-    }
 };
-
-// What the rows from first to last of a tile see of `count` keys from `key` on, one of which exists: 0 nothing, 2 all of it, 1 anything.
-DEVICE int seen(const Params& p, const Tile& t, int first, int last, int key, int count) {
-    int end = key + count < t.keys ? key + count : t.keys;
-    int sight = sight_of(p, t.place + first, t.place + last, key, end - 1, t.head, t.head);
-    return sight == 2 && end < key + count ? 1 : sight;
-}
-
-// The first block of keys from `block` on of which the tile may see something, or one behind the last key.
-DEVICE int next_seen(const Params& p, const Tile& t, int block) {
-    if (block < t.keys && seen(p, t, 0, t.rows - 1, block, KEYS) != 0) return block; // most often
-    for (; block < t.keys; block += 32 * KEYS) { // keys are fewer than 2^31 - 32 KEYS: memory would not hold them
-        int own = block + threadIdx.x % 32 * KEYS;
-        u32 found = (u32)__ballot_sync(0xffffffffu, own < t.keys && seen(p, t, 0, t.rows - 1, own, KEYS) != 0);
-        if (found == 0) continue;
-        UNROLL for (int i = 16; i > 0; i /= 2)
-            if ((found & ((1u << i) - 1)) == 0) found >>= i, block += i * KEYS;
-        return block;
-    }
-    return t.keys;
-}
 
 template <int DEPTH, bool ANY_ADDRESS>
 DEVICE void weigh(const Params& p) {
@@ -325,5 +225,5 @@ DEVICE void weigh(const Params& p) {
         block = next;
     }
     if (w.has_early) w.join();
-    w.store();
+    store_rows<DEPTH, ANY_ADDRESS>(p, t, first + w.row, w.m, w.l, [&](int n, int e) { return w.o[n][e]; });
 }

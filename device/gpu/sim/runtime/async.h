@@ -99,6 +99,7 @@ struct Multiplication {
     int chain;
     long group;
     Where where;
+    u32 left[4]; // a, if it is in registers
 };
 
 struct ThreadState {

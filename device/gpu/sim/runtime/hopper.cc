@@ -209,7 +209,7 @@ static void check_unused(int rank, const Range& to, Where where) {
             }
         }
         for (const Multiplication& m : thread_states[i].products) {
-            if (left_of(m.w).meets(to) || right_of(m.w).meets(to)) {
+            if ((m.w.left == nullptr && left_of(m.w).meets(to)) || right_of(m.w).meets(to)) {
                 stop("%s: a load into shared memory at %u, which the product at %s of thread %d has not read yet", Text(place(where)).text, to.begin, Text(place(m.where)).text,
                      i - rank * threads);
             }
@@ -416,14 +416,20 @@ void wgmma(const Wgmma& w, Where where) {
     if (thread % 32 == 0) {
         check_model(w.step, w.bits, where);
         block_states[self().rank].publish(self().rank);
-        check_operand(w.a, w.transposes_a, left_of(w), "a", where);
+        if (w.left == nullptr) {
+            check_operand(w.a, w.transposes_a, left_of(w), "a", where);
+        }
         check_operand(w.b, w.transposes_b, right_of(w), "b", where);
     }
     int chain = chain_of(t, w, where);
     t.chains[(size_t)chain].pending++;
-    t.products.push_back({w, chain, t.product_groups.open, where});
+    Multiplication m{w, chain, t.product_groups.open, where, {}};
+    if (w.left != nullptr) {
+        memcpy(m.left, w.left, sizeof(m.left));
+    }
+    t.products.push_back(m);
     t.issued++;
-    t.signature = (t.signature ^ w.a ^ w.b << 7 ^ (uint64_t)w.columns << 50 ^ w.accumulates) * 0x9e3779b97f4a7c15u;
+    t.signature = (t.signature ^ w.a ^ w.b << 7 ^ (uint64_t)w.columns << 50 ^ (uint64_t)(w.left != nullptr) << 1 ^ w.accumulates) * 0x9e3779b97f4a7c15u;
 }
 
 void wgmma_commit() { own_state().product_groups.open++; }
@@ -440,7 +446,8 @@ void wgmma_wait(int left, Where where) {
 static bool waits_for_products(const Fiber& f) { return f.state == ELSEWHERE && f.describe == describe_products; }
 
 static bool is_same(const Multiplication& x, const Multiplication& y) {
-    return x.w.a == y.w.a && x.w.b == y.w.b && x.w.columns == y.w.columns && x.w.accumulates == y.w.accumulates && x.w.format == y.w.format;
+    return x.w.a == y.w.a && x.w.b == y.w.b && x.w.columns == y.w.columns && x.w.accumulates == y.w.accumulates && x.w.format == y.w.format &&
+           (x.w.left == nullptr) == (y.w.left == nullptr);
 }
 
 // Operand reads the 16-byte pieces of an operand.
@@ -496,6 +503,23 @@ struct Operand {
     }
 };
 
+// read_left reads the rows of a that the lanes of a warp have in registers, or reports that they were changed.
+static bool read_left(Fiber* lanes, Left (&left)[16]) {
+    for (int l = 0; l < 32; l++) {
+        const Multiplication& m = state_of(lanes[l]).products[0];
+        if (memcmp(m.left, m.w.left, sizeof(m.left)) != 0) {
+            report("%s: the operand in registers of thread %d was changed while the product was under way", Text(place(m.where)).text, thread_of(lanes[l]));
+            return false;
+        }
+        for (int i = 0; i < 4; i++) {
+            for (int half = 0; half < 2; half++) {
+                left[l / 4 + i % 2 * 8].pattern[l % 4 * 2 + i / 2 * 8 + half] = (uint16_t)(m.left[i] >> 16 * half);
+            }
+        }
+    }
+    return true;
+}
+
 // multiply_late computes the first product under way for a warp, which has 16 rows of it.
 static void multiply_late(Fiber* lanes) {
     static Left left[16];
@@ -511,7 +535,10 @@ static void multiply_late(Fiber* lanes) {
         }
     }
     int first = thread_of(*lanes) % WARPGROUP / 32 * 16;
-    for (int row = first; row < first + 16; row += 8) {
+    if (m.w.left != nullptr && !read_left(lanes, left)) {
+        return;
+    }
+    for (int row = first; m.w.left == nullptr && row < first + 16; row += 8) {
         if (!a.read(row, [&](int row, int k, uint16_t pattern) { left[row - first].pattern[k] = pattern; })) {
             return;
         }

@@ -55,6 +55,7 @@ struct Wgmma {
     int format; // 0 f16, 1 bf16, 2 e4m3, 3 e5m2
     bool transposes_a, transposes_b, accumulates;
     int step, bits, result; // the model mma(step,bits,result)
+    const u32* left;        // a in registers, or null
 };
 
 SIM_INTERNAL u32 shared_address(const void* at, Where where);
@@ -66,6 +67,7 @@ SIM_INTERNAL void store_matrix_4(Matrices m, Where where);
 SIM_INTERNAL void shared_store(u32 at, const void* from, u32 bytes, Where where);
 SIM_INTERNAL void multiply(Product p, Where where);
 SIM_INTERNAL void named_barrier(int number, int threads, Where where);
+SIM_INTERNAL void named_barrier_arrive(int number, int threads, Where where);
 SIM_INTERNAL void fence_async_shared();
 SIM_INTERNAL u32 cluster_rank();
 SIM_INTERNAL void cluster_barrier(Where where);
@@ -121,6 +123,7 @@ DEVICE void mma_16_8_16_bf16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]
 }
 
 DEVICE void named_barrier(int number, int threads, SIM_WHERE) { sim::named_barrier(number, threads, SIM_HERE); }
+DEVICE void named_barrier_arrive(int number, int threads, SIM_WHERE) { sim::named_barrier_arrive(number, threads, SIM_HERE); }
 DEVICE void fence_async_shared() { sim::fence_async_shared(); }
 
 DEVICE u32 cluster_rank() { return sim::cluster_rank(); }
@@ -188,16 +191,25 @@ DEVICE void wgmma_wait(SIM_WHERE) {
     sim::wgmma_wait(LEFT, SIM_HERE);
 }
 
+template <int COUNT>
+DEVICE void wgmma_done(float (&)[COUNT]) {}
+
 template <int N, bool IS_BF16, bool TRANSPOSE_A, bool TRANSPOSE_B>
 DEVICE void wgmma_64_N_16(float (&d)[N / 2], u64 a, u64 b, i32 accumulate, SIM_WHERE) {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "no wgmma of so many columns");
-    sim::wgmma({d, a, b, N, IS_BF16, TRANSPOSE_A, TRANSPOSE_B, accumulate != 0, TOKITAI_MMA_STEP, TOKITAI_MMA_BITS, 23}, SIM_HERE);
+    sim::wgmma({d, a, b, N, IS_BF16, TRANSPOSE_A, TRANSPOSE_B, accumulate != 0, TOKITAI_MMA_STEP, TOKITAI_MMA_BITS, 23, nullptr}, SIM_HERE);
+}
+
+template <int N, bool IS_BF16, bool TRANSPOSE_B>
+DEVICE void wgmma_64_N_16(float (&d)[N / 2], const u32 (&a)[4], u64 b, i32 accumulate, SIM_WHERE) {
+    static_assert(N % 8 == 0 && N >= 8 && N <= 256, "no wgmma of so many columns");
+    sim::wgmma({d, 0, b, N, IS_BF16, false, TRANSPOSE_B, accumulate != 0, TOKITAI_MMA_STEP, TOKITAI_MMA_BITS, 23, a}, SIM_HERE);
 }
 
 template <int N, bool IS_E5M2>
 DEVICE void wgmma_64_N_32(float (&d)[N / 2], u64 a, u64 b, i32 accumulate, SIM_WHERE) {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "no wgmma of so many columns");
-    sim::wgmma({d, a, b, N, IS_E5M2 ? 3 : 2, false, false, accumulate != 0, 32, 13, 13}, SIM_HERE);
+    sim::wgmma({d, a, b, N, IS_E5M2 ? 3 : 2, false, false, accumulate != 0, 32, 13, 13, nullptr}, SIM_HERE);
 }
 
 #endif

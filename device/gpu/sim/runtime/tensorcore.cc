@@ -281,7 +281,8 @@ static void describe_named(const Fiber& f, char* text, size_t bytes) {
     snprintf(text, bytes, "named barrier %d: %d of %d threads have come", m.number, b.arrived, b.expected);
 }
 
-void named_barrier(int number, int count, Where where) {
+// come counts a thread at a named barrier, and reports whether it was the last.
+static bool come(int number, int count, Where where) {
     if (number < 0 || number >= NAMED_BARRIERS || count < warpSize || count % warpSize != 0 || count > threads) {
         stop("%s: named barrier %d of %d threads, want 0 to %d and whole warps of the block's %d threads", Text(place(where)).text, number, count, NAMED_BARRIERS - 1, threads);
     }
@@ -290,14 +291,22 @@ void named_barrier(int number, int count, Where where) {
         stop("%s: named barrier %d of %d threads, for others of %d", Text(place(where)).text, number, count, b.expected);
     }
     b.expected = count;
-    if (++b.arrived == count) {
-        b.arrived = 0, b.phase++;
-        new_epoch(own_block());
-        return;
+    if (++b.arrived < count) {
+        return false;
     }
-    Meeting m{number, b.phase};
-    wait_elsewhere(is_opened, describe_named, &m, place(where));
+    b.arrived = 0, b.phase++;
+    new_epoch(own_block());
+    return true;
 }
+
+void named_barrier(int number, int count, Where where) {
+    if (!come(number, count, where)) {
+        Meeting m{number, block_states[self().rank].barriers[number].phase};
+        wait_elsewhere(is_opened, describe_named, &m, place(where));
+    }
+}
+
+void named_barrier_arrive(int number, int count, Where where) { come(number, count, where); }
 
 static bool is_cluster_there(const Fiber& f) {
     if (*static_cast<int*>(f.operands) == cluster_phase && at_cluster == alive) {
