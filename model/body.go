@@ -28,6 +28,9 @@ type body struct {
 	// [tokens, KVHeads, width], the result like q. weighing names the definitions.
 	attend func(layer int, name string, q, k, v Ref) Ref
 
+	// joins says that a sum of the residual stream and the norm behind it are one call, with the same bits.
+	joins bool
+
 	// drop applies dropout; nil for none.
 	drop func(name string, x Ref) Ref
 
@@ -81,29 +84,39 @@ func (d *body) rounded(x float64) float64 {
 
 // layers returns the residual stream behind the last layer.
 func (d *body) layers(x Ref) Ref {
+	names := d.normNames()
+	layerOf := func(i int) string { return "model.layers." + strconv.Itoa(i) + "." }
+	// normed returns the norm of a value by a name of normNames, or the value for none.
+	normed := func(layer, name string, x Ref) Ref {
+		if name == "" {
+			return x
+		}
+		return d.norm(layer+name, x)
+	}
+	// joined adds a branch to the residual stream, and returns it with the beginning of the next branch.
+	joined := func(call string, x, branch Ref, layer, name string) (sum, next Ref) {
+		if d.joins && d.Norm == "rms" && name != "" {
+			both := d.Call(call, rmsnorm.ResidualForwardDefinition, Params{"eps": Number(d.Eps)}, x, branch, d.Weight(layer+name+".weight", d.format, d.Width))
+			return both[0], both[1]
+		}
+		x = d.add(call, x, branch)
+		return x, normed(layer, name, x)
+	}
+	h := normed(layerOf(0), names.before[0], x)
 	for i := range d.Layers {
-		layer := "model.layers." + strconv.Itoa(i) + "."
-		h, names := x, d.normNames()
-		if names.before[0] != "" {
-			h = d.norm(layer+names.before[0], h)
-		}
-		h = d.weigh(i, layer, h)
-		if names.after[0] != "" {
-			h = d.norm(layer+names.after[0], h)
-		}
-		x = d.add(layer+"mid", x, h)
-		if h = x; names.before[1] != "" {
-			h = d.norm(layer+names.before[1], h)
-		}
+		layer := layerOf(i)
+		h = normed(layer, names.after[0], d.weigh(i, layer, h))
+		x, h = joined(layer+"mid", x, h, layer, names.before[1])
 		if d.isMixture(i) {
 			h = d.mixture(layer+"mlp.", h)
 		} else {
 			h = d.feedForward(layer+"mlp.", h)
 		}
-		if names.after[1] != "" {
-			h = d.norm(layer+names.after[1], h)
+		h = normed(layer, names.after[1], h)
+		if i+1 == d.Layers {
+			return d.add(layer+"out", x, h)
 		}
-		x = d.add(layer+"out", x, h)
+		x, h = joined(layer+"out", x, h, layerOf(i+1), names.before[0])
 	}
 	return x
 }

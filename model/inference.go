@@ -42,8 +42,8 @@ type Inference struct {
 }
 
 // NewInference returns the program of a decoder with caches. Its calls are those of NewDecoder without
-// dropout, but for where attention finds its keys and the choice of rows; the logits of a token have the
-// same bits.
+// dropout, but for where attention finds its keys, the choice of rows, and sums of the residual stream that are one
+// call with the norm behind them; the logits of a token have the same bits.
 func NewInference(c Config, s InferenceShape) (*Inference, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func NewInference(c Config, s InferenceShape) (*Inference, error) {
 	if s.Tokens < 1 || s.Sequences < 1 || s.Rows < 1 || s.Pages < 1 || s.PerSequence < 1 || !isPower {
 		return nil, fmt.Errorf("inference of %+v, want sizes of at least 1, and pages of a power of two from 16 to 256", s)
 	}
-	d := &inference{body: body{Builder: NewBuilder(), Config: c, tokens: s.Tokens, format: c.Format()}, shape: s}
+	d := &inference{body: body{Builder: NewBuilder(), Config: c, tokens: s.Tokens, format: c.Format(), joins: true}, shape: s}
 	d.attend = d.cached
 	tokens := d.Input(Tokens, num.I32, s.Tokens)
 	d.starts, d.lengths = d.Input(QueryStarts, num.I32, s.Sequences+1), d.Input(KeyLengths, num.I32, s.Sequences)

@@ -10,9 +10,11 @@ import (
 	"tokitai/op/crossentropy"
 	"tokitai/op/embedding"
 	"tokitai/op/norm"
+	"tokitai/op/rmsnorm"
 )
 
-// TestInferenceCalls: inference makes the calls of the decoder, in its order, but for the keys' places and the choice of rows.
+// TestInferenceCalls: inference makes the calls of the decoder, in its order, but for the keys' places, the choice of rows, and
+// sums of the residual stream that are one call with the norm behind them.
 func TestInferenceCalls(t *testing.T) {
 	t.Parallel()
 	other := tiny
@@ -49,6 +51,11 @@ func TestInferenceCalls(t *testing.T) {
 			want = append(want, call.Name+" "+name)
 		}
 		for _, call := range paged.Program.Calls {
+			if call.Definition == rmsnorm.ResidualForwardDefinition { // a sum and the norm behind it
+				gamma := call.Operands[slices.IndexFunc(call.Definition.Operands, func(o def.Operand) bool { return o.Name == "gamma" })]
+				got = append(got, call.Name+" "+Add.Name, strings.TrimSuffix(gamma.Value().Name, ".weight")+" "+rmsnorm.ForwardDefinition.Name)
+				continue
+			}
 			if call.Definition != cache.AppendDefinition && (call.Definition != embedding.ForwardDefinition || call.Name != "rows") {
 				got = append(got, call.Name+" "+call.Definition.Name)
 			}
