@@ -25,13 +25,15 @@ type kernel struct {
 	limits    lowergpu.Limits
 	images    []string // the SHA-256 of the compiled programs, in hexadecimal
 	many      *many    // computes many calls; nil if the definition has no such kernels
+
+	checksAlike bool // the check of indices does not depend on parameters
 }
 
 // load compiles and loads what lower/gpu made.
 func load(dev *Device, d *def.Definition, lowered *lowergpu.Kernel, dtypes []num.DType, v lowergpu.Variant, file string) (engine.Kernel, error) {
 	p := dev.Limits()
 	k := &kernel{
-		d: d, device: dev.Device, lowered: lowered,
+		d: d, device: dev.Device, lowered: lowered, checksAlike: checksAlike(d),
 		limits: lowergpu.Limits{WarpWidth: p.WarpWidth, Multiprocessors: p.Multiprocessors, SharedBytes: p.SharedBytes},
 	}
 	var err error
@@ -127,6 +129,8 @@ func (k *kernel) run(l *engine.Launch, isChecked bool) error {
 	s := scratches.Get().(*scratch)
 	err := k.submit(s, l, isChecked)
 	clear(s.call.Uses) // buffers must not live for the sake of memory
+	clear(s.call.Indices)
+	s.call.Indices = s.call.Indices[:0]
 	scratches.Put(s)
 	return err
 }
@@ -157,7 +161,19 @@ func (k *kernel) submit(s *scratch, l *engine.Launch, isChecked bool) error {
 	for _, check := range s.plan.Checks {
 		call.Checks = append(call.Checks, gpu.Check{By: k, Facts: [4]int64{int64(check.Operand), int64(check.Bound), int64(check.Except), int64(l.Operands[check.Operand].Cols)}})
 	}
+	if len(call.Checks) > 0 && k.checksAlike {
+		for i := range k.d.Operands {
+			if k.d.Operands[i].IsIndex {
+				call.Indices = append(call.Indices, call.Uses[i].Buffer)
+			}
+		}
+	}
 	return l.Queue.(*gpu.Queue).Run(call, &s.plan)
+}
+
+// checksAlike reports whether the check of a definition's indices does not depend on parameters.
+func checksAlike(d *def.Definition) bool {
+	return !slices.ContainsFunc(d.Operands, func(o def.Operand) bool { return o.IsIndex && o.Except != "" })
 }
 
 // use adds the buffers of a call's operands.

@@ -104,6 +104,11 @@ type Call struct {
 	// [TablePlacer].
 	TableBytes int
 
+	// Indices are the buffers that the first launch reads if it does nothing but write the words of Checks
+	// by what they hold, and is the same whatever the parameters of the call; otherwise there are none. Of
+	// the calls of a sequence that have the same check, the first does it for all.
+	Indices []*Buffer
+
 	// Checks are words by which the kernels may refuse the call. Wait then returns an
 	// error. Until it has, Run returns the same error once the host has seen it: when an
 	// event after the call is found done, or by a poll every 16 calls.

@@ -50,8 +50,10 @@ type sequence struct {
 // recordedCall is a call of a sequence.
 type recordedCall struct {
 	uses             []Use
-	launch, launches int // the first, and how many
-	check, checks    int
+	launch, launches int // the first, and how many, without a check that an earlier call does
+	check, checks    int // words, of that call if there is one
+	checker          int // the call that does the check; -1 if it is this one, or there is none
+	hasCheck         bool
 	scratchBytes     int64
 	table            *table // nil if it has none
 	content          []byte // of the table
@@ -124,14 +126,20 @@ func (c *collection) update(call *Call, p Placer) error {
 
 // add adds a call.
 func (s *sequence) add(c *Call) {
-	s.calls = append(s.calls, recordedCall{
+	call := recordedCall{
 		uses: slices.Clone(c.Uses), launch: len(s.launches), launches: len(c.Launches),
-		check: len(s.checks), checks: len(c.Checks), scratchBytes: c.ScratchBytes, content: make([]byte, c.TableBytes),
-	})
-	for _, check := range c.Checks {
-		s.checks = append(s.checks, recordedCheck{check, len(s.launches)})
+		check: len(s.checks), checks: len(c.Checks), checker: s.checkerOf(c), hasCheck: len(c.Indices) > 0,
+		scratchBytes: c.ScratchBytes, content: make([]byte, c.TableBytes),
 	}
-	for _, l := range c.Launches {
+	if call.checker >= 0 {
+		call.launches, call.check = len(c.Launches)-1, s.calls[call.checker].check
+	} else {
+		for _, check := range c.Checks {
+			s.checks = append(s.checks, recordedCheck{check, len(s.launches)})
+		}
+	}
+	s.calls = append(s.calls, call)
+	for _, l := range c.Launches[len(c.Launches)-call.launches:] {
 		l.Params = slices.Clone(l.Params)
 		s.launches = append(s.launches, l)
 	}
@@ -142,6 +150,39 @@ func (s *sequence) add(c *Call) {
 			s.uses = append(s.uses, u)
 		}
 	}
+}
+
+// checkerOf returns the earlier call that has the same check on indices that nothing has written since, or -1.
+func (s *sequence) checkerOf(c *Call) int {
+	if len(c.Indices) == 0 {
+		return -1
+	}
+	isWritten := func(uses []Use) bool {
+		return slices.ContainsFunc(uses, func(u Use) bool {
+			return u.IsWrite && slices.ContainsFunc(c.Indices, func(b *Buffer) bool { return b.lease.block == u.Buffer.lease.block })
+		})
+	}
+	for i := len(s.calls) - 1; i >= 0; i-- {
+		other := &s.calls[i]
+		if isWritten(other.uses) {
+			return -1
+		}
+		if other.hasCheck && other.checker < 0 && other.checks == len(c.Checks) && s.isSameCheck(other, c) {
+			return i
+		}
+	}
+	return -1
+}
+
+// isSameCheck compares the checks of calls whose parameters have no addresses of words yet.
+func (s *sequence) isSameCheck(x *recordedCall, c *Call) bool {
+	for k := range c.Checks {
+		if s.checks[x.check+k].Check != c.Checks[k] {
+			return false
+		}
+	}
+	a, b := &s.launches[x.launch], &c.Launches[0]
+	return a.Function == b.Function && a.Grid == b.Grid && a.Block == b.Block && a.Shared == b.Shared && bytes.Equal(a.Params, b.Params)
 }
 
 // allocate allocates the sequence's own memory; mu is held and the context is current.
@@ -199,6 +240,12 @@ func (s *sequence) makeGraph() error {
 			n := &s.nodes[c.launch]
 			n.After = append(n.After, s.calls[before].launch+s.calls[before].launches-1)
 		}
+		if c.checker >= 0 && c.launches > 0 {
+			n := &s.nodes[c.launch]
+			if check := s.calls[c.checker].launch; !slices.Contains(n.After, check) {
+				n.After = append(n.After, check)
+			}
+		}
 	}
 	if len(s.nodes) == 0 {
 		return nil
@@ -234,11 +281,15 @@ func (s *sequence) update(call int, c *Call, p Placer) error {
 		return fmt.Errorf("%s: sequence %w", s.device.name, device.ErrClosed)
 	}
 	old := &s.calls[call]
-	if !slices.Equal(c.Uses, old.uses) || len(c.Launches) != old.launches || len(c.Checks) != old.checks || c.ScratchBytes != old.scratchBytes || c.TableBytes != len(old.content) {
+	launches := c.Launches
+	if old.checker >= 0 && len(launches) > 0 {
+		launches = launches[1:]
+	}
+	if !slices.Equal(c.Uses, old.uses) || len(launches) != old.launches || (len(c.Indices) > 0) != old.hasCheck || len(c.Checks) != old.checks || c.ScratchBytes != old.scratchBytes || c.TableBytes != len(old.content) {
 		return s.otherWork()
 	}
-	for k := range c.Launches {
-		from, to := &c.Launches[k], &s.launches[old.launch+k]
+	for k := range launches {
+		from, to := &launches[k], &s.launches[old.launch+k]
 		if from.Function != to.Function || from.Grid != to.Grid || from.Block != to.Block || from.Shared != to.Shared || len(from.Params) != len(to.Params) {
 			return s.otherWork()
 		}
@@ -262,9 +313,9 @@ func (s *sequence) update(call int, c *Call, p Placer) error {
 	for k := range c.Checks {
 		s.checks[old.check+k].Check = c.Checks[k]
 	}
-	for k := range c.Launches {
+	for k := range launches {
 		n := old.launch + k
-		if from, to := c.Launches[k].Params, s.launches[n].Params; !bytes.Equal(from, to) {
+		if from, to := launches[k].Params, s.launches[n].Params; !bytes.Equal(from, to) {
 			copy(to, from)
 			if !s.isChanged[n] {
 				s.changed, s.isChanged[n] = append(s.changed, n), true

@@ -603,3 +603,64 @@ func TestSequenceTables(t *testing.T) {
 	}
 	f.checkEmpty(t)
 }
+
+// checkingCall is a call whose first launch writes the word of its check and whose second is the call dst = 31·dst + src + k.
+type checkingCall struct{ call Call }
+
+func newCheckingCall(x *checking, number int, index, dst *Buffer) *checkingCall {
+	c := &checkingCall{Call{Uses: []Use{{dst, true}, {index, false}}, Indices: []*Buffer{index}, Checks: []Check{{By: checker{}, Facts: [4]int64{int64(number)}}}}}
+	for _, to := range []*Buffer{nil, dst} {
+		at := uint64(0)
+		if to != nil {
+			at = to.Pointer()
+		}
+		c.call.Launches = append(c.call.Launches, Launch{Function: x.kernel, Grid: one, Block: warp, Params: mixParams(at, index.Pointer(), wordBytes, 1)})
+	}
+	return c
+}
+
+func (c *checkingCall) Place(_, words uint64) {
+	binary.LittleEndian.PutUint64(c.call.Launches[0].Params, words)
+}
+
+// A check that is the same as an earlier one, of indices that nothing has written since, runs once, before all that
+// rely on it, and refuses once.
+func TestSequenceSharesChecks(t *testing.T) {
+	x := newChecking(t, Options{})
+	q := queue(t, x.d)
+	index, other := alloc(t, x.d, wordBytes), alloc(t, x.d, wordBytes)
+	x.must(t, index.CopyIn(0, bytes.Repeat([]byte{7}, wordBytes)))
+	var steps []step
+	for _, c := range []struct {
+		number int
+		index  *Buffer
+	}{{1, index}, {1, index}, {2, index}, {1, other}, {1, index}} {
+		call := newCheckingCall(x, c.number, c.index, alloc(t, x.d, wordBytes))
+		steps = append(steps, step{&call.call, call})
+	}
+	write := step{mixCall(x.kernel, index, other, 0), nil}
+	last := newCheckingCall(x, 1, index, alloc(t, x.d, wordBytes))
+	steps = append(steps, write, step{&last.call, last})
+	s := mustSequence(t, x.d, steps...)
+	wantCheckers := []int{-1, 0, -1, -1, 0, -1, -1}
+	for i, want := range wantCheckers {
+		if got := s.calls[i].checker; got != want {
+			t.Errorf("the check of call %d is that of call %d, want %d", i, got, want)
+		}
+	}
+	if len(s.checks) != 4 || len(s.launches) != 11 {
+		t.Errorf("%d checks and %d launches, want 4 and 11", len(s.checks), len(s.launches))
+	}
+	for _, i := range []int{1, 4} {
+		if after := s.nodes[s.calls[i].launch].After; !slices.Contains(after, s.calls[0].launch) {
+			t.Errorf("call %d runs after %v, want after the check, launch %d", i, after, s.calls[0].launch)
+		}
+	}
+	for range 2 {
+		x.must(t, s.Run(q))
+		wantError(t, "a sequence", q.Wait(context.Background()), "call 1, check 0; call 2, check 0; call 1, check 0; call 1, check 0")
+	}
+	x.must(t, update(s, 4, steps[4].call, steps[4].placer))
+	x.must(t, s.Run(q))
+	wantError(t, "after an update", q.Wait(context.Background()), "call 1, check 0; call 2, check 0; call 1, check 0; call 1, check 0")
+}
