@@ -32,6 +32,41 @@ type track interface {
 	close()
 }
 
+// Clock times work on the device of a queue by the device's own clock, if it has one.
+type Clock struct{ track track }
+
+// clockCopyBytes is how much of the memory of a processor a clock copies.
+const clockCopyBytes = 64 << 20
+
+// NewClock returns a clock for a queue. The caller closes it.
+func NewClock(q *engine.Queue) (*Clock, error) {
+	t, err := newTrack(q, clockCopyBytes)
+	return &Clock{t}, err
+}
+
+// Time returns how long the device takes for the work, in seconds. The work begins with caches that hold other data.
+func (c *Clock) Time(work func() error) (float64, error) { return c.track.time(work, 1) }
+
+// CopySpeed returns how many bytes a copy of memory reads and writes in a second: the median of five.
+func (c *Clock) CopySpeed() (float64, error) {
+	var speeds []float64
+	for range 5 {
+		work, moves, err := c.track.copying(16 * clockCopyBytes)
+		if err != nil {
+			return 0, err
+		}
+		seconds, err := c.track.time(work, 1)
+		if err != nil {
+			return 0, err
+		}
+		speeds = append(speeds, rate(float64(moves), seconds))
+	}
+	return median(speeds), nil
+}
+
+// Close frees the clock's memory.
+func (c *Clock) Close() { c.track.close() }
+
 func newTrack(q *engine.Queue, copyBytes int) (track, error) {
 	switch dev := q.Device().(type) {
 	case *cpu.Device:

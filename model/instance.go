@@ -134,7 +134,7 @@ func (in *Instance) RunVarying(q *engine.Queue, v Variables) error {
 }
 
 // RunCall makes one call, by its number in the program.
-func (in *Instance) RunCall(q *engine.Queue, i int, v Variables) error {
+func (in *Instance) RunCall(q *engine.Queue, i int, v Variables, opts ...engine.CallOption) error {
 	b := &in.calls[i]
 	for k, p := range b.call.Params {
 		b.params[k] = p.Number
@@ -146,7 +146,7 @@ func (in *Instance) RunCall(q *engine.Queue, i int, v Variables) error {
 			b.params[k] = value
 		}
 	}
-	if err := engine.Call(q, b.call.Definition, b.tensors, b.params); err != nil {
+	if err := engine.Call(q, b.call.Definition, b.tensors, b.params, opts...); err != nil {
 		return fmt.Errorf("%s: %w", b.call.Name, err)
 	}
 	return nil

@@ -7,14 +7,46 @@ import "tokitai/def"
 func (d *Decoder) Products() float64 {
 	n := 0.0
 	for _, c := range d.Program.Calls {
-		all := c.products()
-		switch c.Definition.Form.(type) {
-		case *def.Stream, *def.StreamBackward:
-			all *= seen(d.Config.Block, c.window())
-		}
-		n += all
+		n += d.ProductsOf(c)
 	}
 	return n
+}
+
+// ProductsOf returns how many products a call of the decoder's program adds up.
+func (d *Decoder) ProductsOf(c *Call) float64 {
+	all := c.products()
+	switch c.Definition.Form.(type) {
+	case *def.Stream, *def.StreamBackward:
+		all *= seen(d.Config.Block, c.window())
+	}
+	return all
+}
+
+// Traffic returns the least number of bytes that a call moves: each input read once, each output written once. Of a
+// table whose rows an index chooses, at most as many rows as the index has count.
+func (c *Call) Traffic() float64 {
+	elements := func(i int) float64 {
+		n := 1.0
+		for _, size := range c.Operands[i].shape {
+			n *= float64(size)
+		}
+		return n
+	}
+	total := 0.0
+	for i := range c.Definition.Operands {
+		o, n := &c.Definition.Operands[i], elements(i)
+		if index := c.Definition.ChosenBy(i); index >= 0 {
+			n = min(n, n/float64(c.Operands[i].shape[0])*elements(index))
+		}
+		n *= float64(c.Operands[i].value.DType.Size())
+		if o.IsIn {
+			total += n
+		}
+		if o.IsOut {
+			total += n
+		}
+	}
+	return total
 }
 
 // products returns how many products a call adds up, in attention with invisible keys too.

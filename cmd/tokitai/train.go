@@ -24,7 +24,7 @@ import (
 type trainFlags struct {
 	device, data, suffix, out, page string
 	set                             []string
-	dryRun, diagnose, json          bool
+	dryRun, diagnose, profile, json bool
 }
 
 func newTrain() *cobra.Command {
@@ -52,6 +52,11 @@ on the data, and --set tokenizer=FILE takes that of a tokenizer.json.
 --set start=PATH begins with the weights of another run, of a checkpoint, or of a folder of the
 library transformers, and takes the settings of the network from there.
 
+--profile measures every call of a step, several times in a row, and prints a line for each
+kernel: its time in a step, the least bytes that it has to move and the products that it adds
+up in a second, and what part of its time a copy of memory of as many bytes, or the device at its
+peak, would take. Operands that fit into a cache move faster than a copy.
+
 Standard output has a line for each validation, and the last entry of the chain. Settings:
 ` + inLines(train.Names(), 88),
 		Example: `  tokitai train config.json --data text.txt --out new
@@ -78,6 +83,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "plan the run and measure a few steps, whose results are thrown away; write nothing")
 	flags.BoolVar(&f.diagnose, "diagnose", false, "print how large the weights and the gradients of the first step are, by name; write nothing")
+	flags.BoolVar(&f.profile, "profile", false, "measure where the time of a step goes, by kernel, and print a table; write nothing")
 	jsonFlag(c, &f.json)
 	registerProgress(c)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
@@ -144,19 +150,28 @@ func (f *trainFlags) given(args []string, s train.Settings) (train.Settings, err
 
 func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	s, err := f.settings(args)
+	var only []string // instead of training
+	for _, x := range []struct {
+		name  string
+		isSet bool
+	}{{"--dry-run", f.dryRun}, {"--diagnose", f.diagnose}, {"--profile", f.profile}} {
+		if x.isSet {
+			only = append(only, x.name)
+		}
+	}
 	switch {
 	case err != nil:
 		return err
 	case f.data == "":
 		return wrongUse("--data is missing, want a file or a folder with text")
-	case f.out == "" && !f.dryRun && !f.diagnose:
+	case len(only) > 1:
+		return wrongUse("%s are different things: want one of them", strings.Join(only, " and "))
+	case f.out == "" && len(only) == 0:
 		return wrongUse("--out is missing, want the folder of the run, or --dry-run")
-	case f.dryRun && f.diagnose:
-		return wrongUse("--dry-run and --diagnose are two things: want one of them")
-	case f.out != "" && (f.dryRun || f.diagnose):
-		return wrongUse("--dry-run and --diagnose write nothing: want no --out")
-	case f.page != "" && (f.dryRun || f.diagnose):
-		return wrongUse("--dry-run and --diagnose train nothing: want no --page")
+	case f.out != "" && len(only) > 0:
+		return wrongUse("%s writes nothing: want no --out", only[0])
+	case f.page != "" && len(only) > 0:
+		return wrongUse("%s trains nothing: want no --page", only[0])
 	case f.page != "" && f.json:
 		return wrongUse("--page prints where it is: want no --json; 'tokitai page' shows the run too")
 	}
@@ -173,6 +188,8 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 			return f.plan(c, q, s, corpus)
 		case f.diagnose:
 			return f.tellGradients(c, q, s, corpus)
+		case f.profile:
+			return f.tellCosts(c, q, s, corpus)
 		}
 		return f.train(c, q, s, corpus)
 	})
@@ -367,6 +384,25 @@ type planned struct {
 // measuredSteps is how many steps a dry run measures, behind one that is not: kernels are prepared in it.
 const measuredSteps = 3
 
+// timeSteps returns the median time of the first steps of a trainer, and how many it has measured.
+func timeSteps(c *cobra.Command, t *train.Trainer, most int) (seconds float64, measured int, err error) {
+	var times []float64
+	for i := range min(most, measuredSteps+1) {
+		if err := c.Context().Err(); err != nil {
+			return 0, 0, err
+		}
+		began := time.Now()
+		if _, err := t.Step(); err != nil {
+			return 0, 0, err
+		}
+		if i > 0 || most == 1 {
+			times = append(times, time.Since(began).Seconds())
+		}
+	}
+	slices.Sort(times)
+	return times[len(times)/2], len(times), nil
+}
+
 // plan prints what a run will take. Nothing of it is invented: the time is that of steps which are taken on
 // weights that nobody gets.
 func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) error {
@@ -378,25 +414,15 @@ func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, c
 		return err
 	}
 	defer t.Close()
-	var times []float64
-	for i := range min(s.Steps, measuredSteps+1) {
-		if err := c.Context().Err(); err != nil {
-			return err
-		}
-		began := time.Now()
-		if _, err := t.Step(); err != nil {
-			return err
-		}
-		if i > 0 || s.Steps == 1 {
-			times = append(times, time.Since(began).Seconds())
-		}
+	step, measured, err := timeSteps(c, t, s.Steps)
+	if err != nil {
+		return err
 	}
 	progress.end()
-	slices.Sort(times)
 	p := planned{
 		Device: q.Device().Name(), Parameters: t.Parameters(), Program: t.Decoder().Program.Identity(), Calls: len(t.Decoder().Program.Calls),
 		MemoryBytes: t.Bytes(), Tokens: len(corpus.Tokens), Blocks: t.Blocks().Train, Validation: t.Blocks().Validation,
-		Epochs: float64(s.Steps) * float64(s.Batch) / float64(t.Blocks().Train), StepSeconds: times[len(times)/2],
+		Epochs: float64(s.Steps) * float64(s.Batch) / float64(t.Blocks().Train), StepSeconds: step,
 	}
 	p.Seconds = p.StepSeconds * float64(s.Steps)
 	w := c.OutOrStdout()
@@ -407,7 +433,7 @@ func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, c
 	fmt.Fprintf(w, "memory      %.1f MiB on %s\n", float64(p.MemoryBytes)/(1<<20), p.Device)
 	fmt.Fprintf(w, "data        %d tokens: %d blocks for training, %d for validation\n", p.Tokens, p.Blocks, p.Validation)
 	fmt.Fprintf(w, "steps       %d, %.2f epochs\n", s.Steps, p.Epochs)
-	fmt.Fprintf(w, "time        about %s: %.3f s a step, the median of %d, without validation\n", roughly(time.Duration(p.Seconds*float64(time.Second))), p.StepSeconds, len(times))
+	fmt.Fprintf(w, "time        about %s: %.3f s a step, the median of %d, without validation\n", roughly(time.Duration(p.Seconds*float64(time.Second))), p.StepSeconds, measured)
 	fmt.Fprintf(w, "program     %s, %d calls a leaf\n", p.Program, p.Calls)
 	return nil
 }

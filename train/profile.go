@@ -1,0 +1,102 @@
+package train
+
+import (
+	"cmp"
+	"slices"
+
+	"tokitai/engine"
+)
+
+// Cost is what the calls of one kernel, or a part of a step that is no call of the network, take of a step.
+type Cost struct {
+	Name     string  `json:"name"`               // of a definition, or of a part
+	Lowering string  `json:"lowering,omitempty"` // "" of a part
+	Calls    int     `json:"calls"`              // in a step
+	Seconds  float64 `json:"seconds"`            // of all of them
+	Bytes    float64 `json:"bytes,omitempty"`    // that they have to move at least; 0 of a part
+	Products float64 `json:"products,omitempty"` // that they add up
+}
+
+// Profile takes a step and measures each of its calls with clock, which does the work and says how long the device took.
+// Every call is recorded repeat times in a row and measured as a whole: as in a step, the host does not hold it up, and
+// operands that fit into a cache are there. The longest part of the step comes first. The trainer must not be used
+// afterwards: its weights are those of no step.
+func (t *Trainer) Profile(clock func(work func() error) (seconds float64, err error), repeat int) ([]Cost, error) {
+	if _, err := t.Step(); err != nil {
+		return nil, err
+	}
+	leaf, at := t.levels[0].leaf, t.variables(t.step, 0)
+	var list []*Cost
+	costOf := func(name, lowering string) *Cost {
+		for _, c := range list {
+			if c.Name == name && c.Lowering == lowering {
+				return c
+			}
+		}
+		list = append(list, &Cost{Name: name, Lowering: lowering})
+		return list[len(list)-1]
+	}
+	for i, c := range t.decoder.Program.Calls {
+		var chosen *engine.Lowering
+		r, err := t.queue.Record(func(q *engine.Queue) error {
+			for range repeat {
+				if err := leaf.RunCall(q, i, at, engine.ReportLowering(&chosen)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		seconds, err := t.timeOf(r, clock)
+		r.Close()
+		if err != nil {
+			return nil, err
+		}
+		cost, leaves := costOf(c.Definition.Name, chosen.Name), float64(t.config.Leaves)
+		cost.Calls += t.config.Leaves
+		cost.Seconds += leaves * seconds / float64(repeat)
+		cost.Bytes += leaves * c.Traffic()
+		cost.Products += leaves * t.decoder.ProductsOf(c)
+	}
+	parts := []struct {
+		name string
+		runs []*engine.Recording
+	}{
+		{"sums over leaves", t.merges[:min(1, len(t.merges))]},
+		{"norm of gradients", []*engine.Recording{t.measure}},
+		{"optimizer and digests", []*engine.Recording{t.advance}},
+	}
+	for i, p := range parts {
+		for _, r := range p.runs {
+			seconds, err := t.timeOf(r, clock)
+			if err != nil {
+				return nil, err
+			}
+			cost := costOf(p.name, "")
+			if cost.Calls = 1; i == 0 {
+				cost.Calls = t.config.Leaves - 1
+			}
+			cost.Seconds = float64(cost.Calls) * seconds
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *Cost) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	var costs []Cost
+	for _, c := range list {
+		costs = append(costs, *c)
+	}
+	return costs, nil
+}
+
+// timeOf measures a recording that has run once.
+func (t *Trainer) timeOf(r *engine.Recording, clock func(work func() error) (float64, error)) (float64, error) {
+	run := func() error { return r.Run(t.queue) }
+	if err := run(); err != nil {
+		return 0, err
+	}
+	if err := t.queue.Wait(); err != nil {
+		return 0, err
+	}
+	return clock(run)
+}
