@@ -469,7 +469,8 @@ func TestSample(t *testing.T) {
 					a.SetBits64(r, a.Cols/2, bits)
 				}
 			}
-			whole := d == layernorm.BackwardDefinition || d == norm.SquareSumDefinition
+			p := d.Product()
+			whole := d == layernorm.BackwardDefinition || d == norm.SquareSumDefinition || p != nil && p.Groups.Offsets != ""
 			if whole != (s.Rows == nil) {
 				t.Errorf("%v: rows %v", c, s.Rows)
 			}
