@@ -25,6 +25,9 @@ type Corpus struct {
 	Tokenizer Tokenizer
 }
 
+// Identity returns the digest.
+func (c *Corpus) Identity() string { return c.Digest }
+
 // Documents is a text before it is tokens.
 type Documents [][]byte
 

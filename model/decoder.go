@@ -26,19 +26,9 @@ const (
 
 // Decoder is a decoder for a number of sequences at once.
 type Decoder struct {
+	Network
 	Config    Config
 	Sequences int
-	Program   *Program
-	Gradients map[string]string // names of the gradients by those of the weights; nil without them
-	Routers   []Measured        // of each layer that is a mixture
-}
-
-// Measured names results that say how a router works.
-type Measured struct {
-	Name    string // that its weights begin with
-	Bias    string // of its experts, by which it chooses them; "" without biases
-	Counts  string // int32, how many tokens each expert has
-	Entropy string // the sum over the tokens of the entropy of the router's softmax, in nats
 }
 
 // Tokens returns how many tokens a run takes.
@@ -62,14 +52,11 @@ func NewDecoder(c Config, sequences int, training bool) (*Decoder, error) {
 		return nil, fmt.Errorf("precision is f16, want f32 or bf16 for training: most gradients are too small for f16")
 	}
 	d := &decoder{body: body{Builder: NewBuilder(), Config: c, tokens: sequences * c.Block, format: c.Format()}, sequences: sequences, training: training}
-	full := &Decoder{Config: c, Sequences: sequences}
+	full := &Decoder{Network: Network{block: c.Block}, Config: c, Sequences: sequences}
+	full.constants = full.tables
 	if training {
 		d.measure = func(name string, logits, counts Ref) {
-			total := d.Value(name+"entropy", num.F32, 1)
-			d.CallInto(name+"entropy.sum", norm.TotalDefinition, nil, []Ref{d.Call(name+"entropy.row", Entropy, nil, logits)[0].As(1, d.tokens)}, []Ref{total})
-			d.Keep(counts)
-			d.Keep(total)
-			m := Measured{Name: name, Counts: counts.Value().Name, Entropy: total.Value().Name}
+			m := measured(d.Builder, name, logits, counts)
 			if c.Mixture.Balance > 0 {
 				m.Bias = name + BiasSuffix
 			}
@@ -78,10 +65,7 @@ func NewDecoder(c Config, sequences int, training bool) (*Decoder, error) {
 	}
 	logits, dlogits := d.forward()
 	if training {
-		full.Gradients = map[string]string{}
-		for name, r := range d.Backward(logits, dlogits, nil) {
-			full.Gradients[name] = r.Value().Name
-		}
+		full.Gradients = namesOf(d.Backward(logits, dlogits, nil))
 	}
 	var err error
 	full.Program, err = d.Builder.Program()
@@ -134,9 +118,8 @@ func (d *decoder) dropout(name string, x Ref) Ref {
 	}, x)[0]
 }
 
-// Constants returns the inputs that are the same in every run: where sequences start, positions,
-// and the tables of rope. The caller closes them.
-func (d *Decoder) Constants(q *engine.Queue) (map[string]*tensor.Tensor, error) {
+// tables returns the inputs that are the same in every run: where sequences start, positions, and the tables of rope.
+func (d *Decoder) tables(q *engine.Queue) (map[string]*tensor.Tensor, error) {
 	list := map[string]*tensor.Tensor{}
 	var failed error
 	put := func(name string, t *tensor.Tensor, err error) {

@@ -2,22 +2,22 @@ package model
 
 import "tokitai/def"
 
-// Products returns how many products a run of the decoder's program adds up: those of linear layers and of attention,
+// Products returns how many products a run of the network's program adds up: those of linear layers and of attention,
 // of which only the keys count that a query sees.
-func (d *Decoder) Products() float64 {
-	n := 0.0
-	for _, c := range d.Program.Calls {
-		n += d.ProductsOf(c)
+func (n *Network) Products() float64 {
+	total := 0.0
+	for _, c := range n.Program.Calls {
+		total += n.ProductsOf(c)
 	}
-	return n
+	return total
 }
 
-// ProductsOf returns how many products a call of the decoder's program adds up.
-func (d *Decoder) ProductsOf(c *Call) float64 {
+// ProductsOf returns how many products a call of the network's program adds up.
+func (n *Network) ProductsOf(c *Call) float64 {
 	all := c.products()
 	switch c.Definition.Form.(type) {
 	case *def.Stream, *def.StreamBackward:
-		all *= seen(d.Config.Block, c.window())
+		all *= seen(n.block, c.window())
 	}
 	return all
 }

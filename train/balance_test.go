@@ -9,7 +9,6 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/backend/sim"
-	"tokitai/data"
 	"tokitai/internal/testlevel"
 	"tokitai/internal/tool"
 	"tokitai/model"
@@ -152,7 +151,7 @@ func TestBalanceRun(t *testing.T) {
 	if _, err := Replay(t.Context(), cpu.Queue(), folder, 4, 3, text(), nil); err != nil {
 		t.Error(err)
 	}
-	if d, err := Diff(t.Context(), cpu.Queue(), [2]string{whole, folder}, [2]*data.Corpus{text(), text()}); err != nil || d.Step != 0 || d.Same != s.Steps {
+	if d, err := Diff(t.Context(), cpu.Queue(), [2]string{whole, folder}, [2]Data{text(), text()}); err != nil || d.Step != 0 || d.Same != s.Steps {
 		t.Errorf("%+v, %v, want no difference", d, err)
 	}
 	other := t.TempDir()
@@ -160,7 +159,7 @@ func TestBalanceRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	const bias = "model.layers.1.mlp.gate.e_score_correction_bias"
-	d, err := Diff(t.Context(), cpu.Queue(), [2]string{whole, other}, [2]*data.Corpus{text(), text()})
+	d, err := Diff(t.Context(), cpu.Queue(), [2]string{whole, other}, [2]Data{text(), text()})
 	if err != nil || d.Step != 1 || d.Tensor != bias || len(d.Settings) != 1 {
 		t.Errorf("%+v, %v, want the biases to differ in step 1", d, err)
 	}
@@ -219,7 +218,7 @@ func TestBalanceOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tr.NewSampler(data.Bytes, 1); err != nil {
+		if _, err := tr.NewSampler(1); err != nil {
 			t.Error(err)
 		}
 		take(t, tr, 3)

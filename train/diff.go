@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"tokitai/data"
 	"tokitai/engine"
 	"tokitai/tensor"
 )
@@ -32,7 +31,7 @@ type Difference struct {
 
 // Diff finds the first step in which two runs differ, and the first call of that step with another result:
 // it computes the runs again, from their last common checkpoint or their initial weights on.
-func Diff(ctx context.Context, q *engine.Queue, folders [2]string, corpora [2]*data.Corpus) (*Difference, error) {
+func Diff(ctx context.Context, q *engine.Queue, folders [2]string, corpora [2]Data) (*Difference, error) {
 	var descriptions [2]*Description
 	var lines [2][]Line
 	for i, folder := range folders {
@@ -163,9 +162,9 @@ func (d *Difference) compareLeaf(t [2]*Trainer, leaf int) (isFound bool, err err
 			return false, err
 		}
 	}
-	calls := [2]int{len(t[0].decoder.Program.Calls), len(t[1].decoder.Program.Calls)}
+	calls := [2]int{len(t[0].network.Program.Calls), len(t[1].network.Program.Calls)}
 	for n := range min(calls[0], calls[1]) {
-		a, b := t[0].decoder.Program.Calls[n], t[1].decoder.Program.Calls[n]
+		a, b := t[0].network.Program.Calls[n], t[1].network.Program.Calls[n]
 		if a.String() != b.String() {
 			d.Call = fmt.Sprintf("the programs differ: %q, not %q", a, b)
 			return true, nil

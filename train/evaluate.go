@@ -1,38 +1,35 @@
 package train
 
 import (
-	"tokitai/data"
 	"tokitai/engine"
 	"tokitai/model"
-	"tokitai/op/crossentropy"
 	"tokitai/tensor"
 )
 
 // Evaluator computes the loss of a trainer's weights, by the forward calls of its program without
 // dropout.
 type Evaluator struct {
-	t              *Trainer
-	decoder        *model.Decoder
-	in             *model.Instance
-	recording      *engine.Recording
-	tokens, labels []int32
+	t         *Trainer
+	network   *model.Network
+	in        *model.Instance
+	recording *engine.Recording
 }
 
 // NewEvaluator returns an evaluator, which the trainer closes.
 func (t *Trainer) NewEvaluator() (*Evaluator, error) {
-	decoder, err := model.NewDecoder(t.config.Config, t.decoder.Sequences, false)
+	network, err := t.task.network(t.config.Batch/t.config.Leaves, false)
 	if err != nil {
 		return nil, err
 	}
 	given := map[string]*tensor.Tensor{}
-	for _, v := range decoder.Program.Of(model.Input) {
+	for _, v := range network.Program.Of(model.Input) {
 		given[v.Name] = t.levels[0].leaf.Tensor(v.Name)
 	}
 	for i, name := range t.names {
 		given[name] = t.working[i]
 	}
 	t.biases.giveTo(given)
-	in, err := model.NewInstance(t.queue, decoder.Program, given)
+	in, err := model.NewInstance(t.queue, network.Program, given)
 	if in, err = own(t, in, err); err != nil {
 		return nil, err
 	}
@@ -40,34 +37,44 @@ func (t *Trainer) NewEvaluator() (*Evaluator, error) {
 	if recording, err = own(t, recording, err); err != nil {
 		return nil, err
 	}
-	return &Evaluator{t, decoder, in, recording, make([]int32, decoder.Tokens()), make([]int32, decoder.Tokens())}, nil
+	return &Evaluator{t, network, in, recording}, nil
 }
 
-// Loss returns the mean loss of the labels of n blocks, from number first on. The sums of the losses of as
-// many blocks as a leaf has are added in binary64, in order. stop, which may be nil, is asked before
-// each of them.
-func (e *Evaluator) Loss(b *data.Blocks, first, n int, stop func() error) (float64, error) {
+// Loss returns the mean loss of all examples of the data, and how many terms it has; of nil, of the trainer's own
+// examples for validation. stop, which may be nil, is asked before each leaf.
+func (e *Evaluator) Loss(d Data, stop func() error) (loss float64, terms int, err error) {
+	x := e.t.task
+	if d != nil {
+		if x, err = newTask(&e.t.config, d, true); err != nil {
+			return 0, 0, err
+		}
+	}
+	loss, err = e.loss(x, stop)
+	_, n := x.examples()
+	return loss, n * x.terms(), err
+}
+
+// Validate returns the loss of the examples for validation.
+func (e *Evaluator) Validate(stop func() error) (float64, error) { return e.loss(e.t.task, stop) }
+
+// loss returns the mean loss of a task's examples for validation. The sums of the losses of as many examples as a leaf
+// has are added in binary64, in order.
+func (e *Evaluator) loss(x task, stop func() error) (float64, error) {
+	list := make([]int, e.t.config.Batch/e.t.config.Leaves)
+	first, n := x.examples()
 	sum := 0.0
-	for done := 0; done < n; done += e.decoder.Sequences {
+	for done := 0; done < n; done += len(list) {
 		if stop != nil {
 			if err := stop(); err != nil {
 				return 0, err
 			}
 		}
-		for i := range e.decoder.Sequences {
-			at := i * b.Size
-			if done+i < n {
-				b.Put(e.tokens[at:][:b.Size], e.labels[at:][:b.Size], first+done+i)
-				continue
-			}
-			for k := range b.Size { // no block: its labels do not count
-				e.tokens[at+k], e.labels[at+k] = 0, crossentropy.DefaultIgnore
+		for i := range list {
+			if list[i] = first + done + i; done+i >= n {
+				list[i] = -1
 			}
 		}
-		if err := e.in.Tensor(model.Tokens).SetInt32s(e.tokens); err != nil {
-			return 0, err
-		}
-		if err := e.in.Tensor(model.Labels).SetInt32s(e.labels); err != nil {
+		if err := x.put(e.in, list); err != nil {
 			return 0, err
 		}
 		if err := e.recording.Run(e.t.queue); err != nil {
@@ -82,11 +89,5 @@ func (e *Evaluator) Loss(b *data.Blocks, first, n int, stop func() error) (float
 		}
 		sum += float64(loss)
 	}
-	return sum / float64(n*b.Size), nil
-}
-
-// Validate returns the loss of the blocks for validation.
-func (e *Evaluator) Validate(stop func() error) (float64, error) {
-	b := e.t.blocks
-	return e.Loss(b, b.Train, b.Validation, stop)
+	return sum / float64(n*x.terms()), nil
 }

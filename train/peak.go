@@ -26,7 +26,7 @@ func Peak(d device.Description, format num.DType) float64 {
 
 // Work returns how many products a step adds up: those of all linear layers and of attention, forward and backward.
 // What is computed twice counts once, and the optimizer has none.
-func (t *Trainer) Work() float64 { return float64(t.config.Leaves) * t.decoder.Products() }
+func (t *Trainer) Work() float64 { return float64(t.config.Leaves) * t.network.Products() }
 
 // Device is where a run was trained last.
 type Device struct {

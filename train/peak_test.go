@@ -27,7 +27,7 @@ func TestPeak(t *testing.T) {
 	}
 	tr := newTrainer(t, cpu.Queue(), tiny().Config)
 	d := tr.Device()
-	if want := 3 * tr.decoder.Products(); d.Work != want || d.Peak != 0 || d.Name == "" || d.ShareOfPeak(1) != 0 {
+	if want := 3 * tr.network.Products(); d.Work != want || d.Peak != 0 || d.Name == "" || d.ShareOfPeak(1) != 0 {
 		t.Errorf("%+v, want the work of three leaves, %v, and no peak", d, want)
 	}
 	if d.Peak = 4 * d.Work; d.ShareOfPeak(2) != 0.5 {

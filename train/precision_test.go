@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"tokitai/backend/cpu"
-	"tokitai/data"
 	"tokitai/model"
 	"tokitai/num"
 )
@@ -51,7 +50,7 @@ func TestPrecision(t *testing.T) {
 		if _, err := Replay(t.Context(), cpu.Queue(), folder, 4, 3, text(), nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if d, err := Diff(t.Context(), cpu.Queue(), [2]string{whole, folder}, [2]*data.Corpus{text(), text()}); err != nil || d.Step != 0 || d.Same != s.Steps {
+		if d, err := Diff(t.Context(), cpu.Queue(), [2]string{whole, folder}, [2]Data{text(), text()}); err != nil || d.Step != 0 || d.Same != s.Steps {
 			t.Errorf("%s: %+v, %v, want no difference", name, d, err)
 		}
 		tr, err := Load(cpu.Queue(), folder, text())

@@ -36,7 +36,7 @@ func (t *Trainer) Profile(clock func(work func() error) (seconds float64, err er
 		list = append(list, &Cost{Name: name, Lowering: lowering})
 		return list[len(list)-1]
 	}
-	for i, c := range t.decoder.Program.Calls {
+	for i, c := range t.network.Program.Calls {
 		var chosen *engine.Lowering
 		r, err := t.queue.Record(func(q *engine.Queue) error {
 			for range repeat {
@@ -58,7 +58,7 @@ func (t *Trainer) Profile(clock func(work func() error) (seconds float64, err er
 		cost.Calls += t.config.Leaves
 		cost.Seconds += leaves * seconds / float64(repeat)
 		cost.Bytes += leaves * c.Traffic()
-		cost.Products += leaves * t.decoder.ProductsOf(c)
+		cost.Products += leaves * t.network.ProductsOf(c)
 	}
 	parts := []struct {
 		name string

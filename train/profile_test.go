@@ -17,7 +17,7 @@ func TestProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := tr.Decoder().Program
+	program := tr.Network().Program
 	if want := len(program.Calls) + 3; works != want {
 		t.Errorf("%d measurements, want %d", works, want)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"tokitai/data"
 	"tokitai/engine"
 )
 
@@ -45,7 +44,7 @@ func difference(a, b *Line) string {
 // Replay computes n steps behind step from of a run again, on any device, and compares them with what the run
 // has recorded. It begins with the newest checkpoint up to that step, or with the initial weights, and
 // compares every step from there. The error is a *DifferenceError if they differ.
-func Replay(ctx context.Context, q *engine.Queue, folder string, from, n int, corpus *data.Corpus, tell func(Result)) (*Replayed, error) {
+func Replay(ctx context.Context, q *engine.Queue, folder string, from, n int, on Data, tell func(Result)) (*Replayed, error) {
 	d, lines, err := readRun(folder)
 	if err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func Replay(ctx context.Context, q *engine.Queue, folder string, from, n int, co
 	if from < 0 || n < 1 || from+n > len(lines) {
 		return nil, badInput("%s: steps %d to %d, want some of the %d that the run has taken", folder, from+1, from+n, len(lines))
 	}
-	t, err := d.trainer(q, folder, from, corpus)
+	t, err := d.trainer(q, folder, from, on)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +99,8 @@ func readRun(folder string) (*Description, []Line, error) {
 }
 
 // trainer returns a trainer of a run in the state of its newest checkpoint up to a step.
-func (d *Description) trainer(q *engine.Queue, folder string, upTo int, corpus *data.Corpus) (*Trainer, error) {
-	t, err := New(q, d.Settings.Config, corpus)
+func (d *Description) trainer(q *engine.Queue, folder string, upTo int, on Data) (*Trainer, error) {
+	t, err := New(q, d.Settings.Config, on)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +125,7 @@ func (d *Description) trainer(q *engine.Queue, folder string, upTo int, corpus *
 }
 
 // Load returns a trainer in the state of the newest checkpoint of a run, and its step.
-func Load(q *engine.Queue, folder string, corpus *data.Corpus) (*Trainer, error) {
+func Load(q *engine.Queue, folder string, on Data) (*Trainer, error) {
 	d, err := ReadDescription(folder)
 	if err != nil {
 		return nil, err
@@ -138,5 +137,5 @@ func Load(q *engine.Queue, folder string, corpus *data.Corpus) (*Trainer, error)
 	if len(list) == 0 {
 		return nil, badInput("%s: the run has no checkpoint yet", folder)
 	}
-	return d.trainer(q, folder, list[len(list)-1].Step, corpus)
+	return d.trainer(q, folder, list[len(list)-1].Step, on)
 }

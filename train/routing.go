@@ -34,12 +34,12 @@ type biases struct {
 // allocateBiases makes the biases of a decoder's routers, and gives them to its program.
 func (t *Trainer) allocateBiases(given map[string]*tensor.Tensor) error {
 	b, rate := &t.biases, t.config.Mixture.Balance
-	if rate == 0 || len(t.decoder.Routers) == 0 {
+	if rate == 0 || len(t.network.Routers) == 0 {
 		return nil
 	}
-	for _, v := range t.decoder.Program.Of(model.Fixed) {
+	for _, v := range t.network.Program.Of(model.Fixed) {
 		b.names = append(b.names, v.Name)
-		b.of = append(b.of, slices.IndexFunc(t.decoder.Routers, func(m model.Measured) bool { return m.Bias == v.Name }))
+		b.of = append(b.of, slices.IndexFunc(t.network.Routers, func(m model.Measured) bool { return m.Bias == v.Name }))
 	}
 	n, experts := len(b.names), t.config.Mixture.Experts
 	for _, x := range []struct {
@@ -149,7 +149,7 @@ func (t *Trainer) readRouting() error {
 	if err := t.queue.Wait(); err != nil {
 		return err
 	}
-	for i, r := range t.decoder.Routers {
+	for i, r := range t.network.Routers {
 		counts, err := t.levels[0].leaf.Tensor(r.Counts).Int32s()
 		if err != nil {
 			return err
@@ -161,7 +161,7 @@ func (t *Trainer) readRouting() error {
 		for e, n := range counts {
 			t.routing[i].Tokens[e] += int64(n)
 		}
-		t.routing[i].Entropy += float64(entropy) / float64(t.config.Batch*t.config.Block)
+		t.routing[i].Entropy += float64(entropy) / float64(t.config.Rows())
 	}
 	return nil
 }

@@ -88,23 +88,20 @@ func ReadDescription(folder string) (*Description, error) {
 }
 
 // Open begins a run in a folder, or resumes the one that is there, from its newest checkpoint. path and
-// suffix say where the corpus was read; run.json repeats them.
-func Open(q *engine.Queue, folder string, s Settings, corpus *data.Corpus, path, suffix string) (*Run, error) {
+// suffix say where the data were read; run.json repeats them.
+func Open(q *engine.Queue, folder string, s Settings, on Data, path, suffix string) (*Run, error) {
 	if err := s.settle(q); err != nil {
 		return nil, err
 	}
-	return open(q, osDisk{}, folder, s, corpus, path, suffix)
+	return open(q, osDisk{}, folder, s, on, path, suffix)
 }
 
-func open(q *engine.Queue, d disk, folder string, s Settings, corpus *data.Corpus, path, suffix string) (*Run, error) {
+func open(q *engine.Queue, d disk, folder string, s Settings, on Data, path, suffix string) (*Run, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	if _, err := corpus.Split(s.Block); err != nil { // before there is a folder
-		return nil, badInput("%w", err)
-	}
-	if s.Vocabulary < corpus.Tokenizer.Size {
-		return nil, tooSmall(s.Vocabulary, corpus)
+	if _, err := newTask(&s.Config, on, false); err != nil { // before there is a folder
+		return nil, err
 	}
 	if list, err := os.ReadDir(folder); err == nil && len(list) > 0 {
 		if _, err := os.Stat(filepath.Join(folder, headerKey)); errors.Is(err, fs.ErrNotExist) && !hasOnlyOurs(list) {
@@ -122,7 +119,7 @@ func open(q *engine.Queue, d disk, folder string, s Settings, corpus *data.Corpu
 		return nil, badInput("%s: %w", folder, ErrInUse)
 	}
 	r := &Run{folder: folder, settings: s, disk: d, held: held}
-	if err := r.begin(q, corpus, path, suffix); err != nil {
+	if err := r.begin(q, on, path, suffix); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -140,9 +137,9 @@ func hasOnlyOurs(list []fs.DirEntry) bool {
 }
 
 // begin makes the trainer and brings it to where the run is.
-func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) error {
+func (r *Run) begin(q *engine.Queue, on Data, path, suffix string) error {
 	var err error
-	if r.trainer, err = New(q, r.settings.Config, corpus); err != nil {
+	if r.trainer, err = New(q, r.settings.Config, on); err != nil {
 		return err
 	}
 	isKept, err := r.trainer.startOf(r.folder)
@@ -162,7 +159,7 @@ func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) e
 		return err
 	}
 	if r.settings.SampleEvery > 0 {
-		if r.sampler, err = r.trainer.NewSampler(corpus.Tokenizer, r.settings.Temperature); err != nil {
+		if r.sampler, err = r.trainer.NewSampler(r.settings.Temperature); err != nil {
 			return err
 		}
 	}
@@ -184,7 +181,7 @@ func (r *Run) begin(q *engine.Queue, corpus *data.Corpus, path, suffix string) e
 	for _, f := range []struct {
 		name string
 		text []byte
-	}{{TokenizerFile, corpus.Tokenizer.File}, {headerKey, append(text, '\n')}} {
+	}{{TokenizerFile, r.trainer.task.tokenizer().File}, {headerKey, append(text, '\n')}} {
 		if f.text == nil {
 			continue
 		}
@@ -301,7 +298,7 @@ func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 		if err != nil {
 			return err
 		}
-		line := lineOf(result, int64(result.Step)*int64(c.Batch*c.Block))
+		line := lineOf(result, int64(result.Step)*int64(c.Rows()))
 		line.Routing = r.trainer.Routing()
 		if err := r.write(line, tell); err != nil {
 			return err

@@ -478,7 +478,7 @@ func TestDiff(t *testing.T) {
 			if _, err := do(osDisk{}, folder, s, 0); err != nil {
 				t.Fatal(err)
 			}
-			d, err := Diff(t.Context(), cpu.Queue(), [2]string{base, folder}, [2]*data.Corpus{text(), text()})
+			d, err := Diff(t.Context(), cpu.Queue(), [2]string{base, folder}, [2]Data{text(), text()})
 			if err != nil {
 				t.Fatal(err)
 			}

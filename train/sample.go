@@ -24,12 +24,12 @@ type Sampler struct {
 }
 
 // NewSampler returns a sampler, which the trainer closes. A temperature of 0 takes the likeliest tokens.
-func (t *Trainer) NewSampler(tokenizer data.Tokenizer, temperature float64) (*Sampler, error) {
-	decoder, err := model.NewDecoder(t.config.Config, 1, false)
+func (t *Trainer) NewSampler(temperature float64) (*Sampler, error) {
+	network, err := t.task.network(1, false)
 	if err != nil {
 		return nil, err
 	}
-	given, err := decoder.Constants(t.queue)
+	given, err := network.Constants(t.queue)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +40,8 @@ func (t *Trainer) NewSampler(tokenizer data.Tokenizer, temperature float64) (*Sa
 		given[name] = t.working[i]
 	}
 	t.biases.giveTo(given)
-	s := &Sampler{t: t, tokenizer: tokenizer}
-	in, err := model.NewInstance(t.queue, decoder.Program, given)
+	s := &Sampler{t: t, tokenizer: t.task.tokenizer()}
+	in, err := model.NewInstance(t.queue, network.Program, given)
 	if s.in, err = own(t, in, err); err != nil {
 		return nil, err
 	}

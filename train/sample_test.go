@@ -19,7 +19,7 @@ func TestSample(t *testing.T) {
 	tr := newTrainer(t, cpu.Queue(), s.Config)
 	take(t, tr, 3)
 	before := state(t, tr)
-	greedy, err := tr.NewSampler(data.Bytes, 0)
+	greedy, err := tr.NewSampler(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestSample(t *testing.T) {
 	if long, err := greedy.Sample(strings.Repeat("ab", 20), nil); err != nil || !strings.HasPrefix(long, "babababab") {
 		t.Errorf("a long prompt gives %q, %v", long, err)
 	}
-	warm, err := tr.NewSampler(data.Bytes, 1)
+	warm, err := tr.NewSampler(1)
 	if err != nil {
 		t.Fatal(err)
 	}

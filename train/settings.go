@@ -41,6 +41,9 @@ type Config struct {
 	Sums      string  `json:"sums,omitempty"` // the rule by which products of bf16 are added up: fma if it is "", or that of a tensor core, such as mma(16,25)
 }
 
+// Rows returns how many rows the network computes in a step: tokens.
+func (c *Config) Rows() int { return c.Batch * c.Block }
+
 // FastSums stands for the rule of the tensor cores of the device that begins a run.
 const FastSums = "fast"
 

@@ -101,7 +101,7 @@ func TestStartErrors(t *testing.T) {
 	}
 	const name = "model.norm.weight"
 	for want, change := range map[string]func(s *Start){
-		"weights, and the network": func(s *Start) { delete(s.weights, name) },
+		"weights and biases of routers, and the network": func(s *Start) { delete(s.weights, name) },
 		"no weight " + name: func(s *Start) {
 			s.weights["other"] = s.weights[name]
 			delete(s.weights, name)

@@ -27,8 +27,8 @@ import (
 type Trainer struct {
 	config  Config
 	queue   *engine.Queue
-	blocks  *data.Blocks
-	decoder *model.Decoder
+	task    task
+	network *model.Network // of a leaf
 	origin  Origin
 
 	step  int // that was taken last
@@ -48,9 +48,8 @@ type Trainer struct {
 	merges           []*engine.Recording // merges[i] adds level i+1 to level i
 	measure, advance *engine.Recording
 
-	tokens, labels []int32   // of a leaf
-	routing        []Routing // of the step that was taken last
-	owned          []interface{ Close() error }
+	routing []Routing // of the step that was taken last
+	owned   []interface{ Close() error }
 }
 
 // level is where the gradients of a leaf go, and later those of several.
@@ -99,7 +98,7 @@ func (e *NotFiniteError) Error() string {
 }
 
 // New returns a trainer with initial weights, before its first step.
-func New(q *engine.Queue, c Config, corpus *data.Corpus) (*Trainer, error) {
+func New(q *engine.Queue, c Config, d Data) (*Trainer, error) {
 	settings := Settings{Config: c}
 	if err := settings.Check(); err != nil {
 		return nil, err
@@ -107,36 +106,25 @@ func New(q *engine.Queue, c Config, corpus *data.Corpus) (*Trainer, error) {
 	if err := c.settle(q); err != nil {
 		return nil, err
 	}
-	if c.Vocabulary < corpus.Tokenizer.Size {
-		return nil, tooSmall(c.Vocabulary, corpus)
-	}
-	blocks, err := corpus.Split(c.Block)
-	if err != nil {
-		return nil, badInput("%w", err)
-	}
-	decoder, err := model.NewDecoder(c.Config, c.Batch/c.Leaves, true)
-	if err != nil {
+	t := &Trainer{config: c, queue: q.With(engine.WithRule(c.Rule()))}
+	var err error
+	if t.task, err = newTask(&t.config, d, false); err != nil {
 		return nil, err
 	}
-	t := &Trainer{
-		config: c, queue: q.With(engine.WithRule(c.Rule())), blocks: blocks, decoder: decoder,
-		tokens: make([]int32, decoder.Tokens()), labels: make([]int32, decoder.Tokens()),
+	if t.network, err = t.task.network(c.Batch/c.Leaves, true); err != nil {
+		return nil, err
 	}
 	if err = t.allocate(); err == nil {
 		err = t.record()
 	}
 	if err == nil {
-		err = t.initialize(corpus)
+		err = t.initialize(d)
 	}
 	if err != nil {
 		t.Close()
 		return nil, err
 	}
 	return t, nil
-}
-
-func tooSmall(vocabulary int, corpus *data.Corpus) error {
-	return badInput("vocabulary is %d, want at least %d: so many tokens has the tokenizer", vocabulary, corpus.Tokenizer.Size)
 }
 
 // own has a resource closed with the trainer.
@@ -154,7 +142,7 @@ func (t *Trainer) tensor(d num.DType, shape ...int) (*tensor.Tensor, error) {
 
 // allocate makes the weights, the moments, and the levels of the tree.
 func (t *Trainer) allocate() error {
-	given, err := t.decoder.Constants(t.queue)
+	given, err := t.network.Constants(t.queue)
 	if err != nil {
 		return err
 	}
@@ -165,7 +153,7 @@ func (t *Trainer) allocate() error {
 	if err != nil {
 		return err
 	}
-	weights := t.decoder.Program.Of(model.Weight)
+	weights := t.network.Program.Of(model.Weight)
 	for _, w := range weights {
 		t.names = append(t.names, w.Name)
 		factor := 1.0
@@ -207,7 +195,7 @@ func (t *Trainer) allocate() error {
 				return err
 			}
 			l.grads = append(l.grads, g)
-			outputs[t.decoder.Gradients[w.Name]] = g
+			outputs[t.network.Gradients[w.Name]] = g
 		}
 		if l.loss.Tensor, err = t.tensor(num.F32, 1); err != nil {
 			return err
@@ -217,7 +205,7 @@ func (t *Trainer) allocate() error {
 			for name, v := range outputs {
 				given[name] = v
 			}
-			l.leaf, err = model.NewInstance(t.queue, t.decoder.Program, given)
+			l.leaf, err = model.NewInstance(t.queue, t.network.Program, given)
 			l.leaf, err = own(t, l.leaf, err)
 		} else {
 			l.leaf, err = t.levels[0].leaf.With(outputs)
@@ -240,12 +228,15 @@ func (t *Trainer) allocate() error {
 // variables are those of the pass over a leaf.
 func (t *Trainer) variables(step, leaf int) model.Variables {
 	return model.Variables{
-		model.ScaleVariable:    1 / float64(t.config.Batch*t.config.Block),
+		model.ScaleVariable:    1 / float64(t.terms()),
 		model.SeedLowVariable:  float64(int32(uint32(t.config.Seed))),
 		model.SeedHighVariable: float64(int32(uint32(t.config.Seed >> 32))),
 		model.PassVariable:     float64((step-1)*t.config.Leaves + leaf),
 	}
 }
+
+// terms returns how many terms the loss of a step has.
+func (t *Trainer) terms() int { return t.config.Batch * t.task.terms() }
 
 // record records the calls of a step: those of a leaf, for each level, the additions of two levels,
 // the norm, and the update of the weights.
@@ -374,7 +365,7 @@ func (t *Trainer) digest(q *engine.Queue) error {
 }
 
 // initialize sets the weights by the seed, and the chain to its genesis.
-func (t *Trainer) initialize(corpus *data.Corpus) error {
+func (t *Trainer) initialize(d Data) error {
 	optimizer := adamw.InPlaceDefinition
 	switch {
 	case t.config.Optimizer == "sgd":
@@ -393,17 +384,17 @@ func (t *Trainer) initialize(corpus *data.Corpus) error {
 		update += router.BiasDefinition.Hash() + " "
 	}
 	t.origin = Origin{
-		Config: t.config, Program: t.decoder.Program.Identity(), Update: update, Rule: t.config.Rule().String(), Tokenizer: corpus.Tokenizer.Identity,
-		Data: corpus.Digest,
+		Config: t.config, Program: t.network.Program.Identity(), Update: update, Rule: t.config.Rule().String(), Tokenizer: t.task.tokenizer().Identity,
+		Data: d.Identity(),
 	}
-	return t.begin(func(w *model.Value) ([]float32, error) { return t.config.Initial(w, t.config.Seed), nil })
+	return t.begin(func(w *model.Value) ([]float32, error) { return t.task.initial(w), nil })
 }
 
 // begin sets the weights and biases before the first step, and the chain to its genesis.
 func (t *Trainer) begin(values func(w *model.Value) ([]float32, error)) error {
 	all := sha256.New()
 	tensors := append(slices.Clone(t.weights), t.biases.each...)
-	for i, w := range append(t.decoder.Program.Of(model.Weight), t.decoder.Program.Of(model.Fixed)...) {
+	for i, w := range append(t.network.Program.Of(model.Weight), t.network.Program.Of(model.Fixed)...) {
 		list, err := values(w)
 		if err != nil {
 			return err
@@ -430,13 +421,14 @@ func (t *Trainer) Chain() Entry { return t.chain }
 // Origin returns what the chain begins with.
 func (t *Trainer) Origin() Origin { return t.origin }
 
-// Decoder returns the program of a leaf.
-func (t *Trainer) Decoder() *model.Decoder { return t.decoder }
+// Network returns the network of a leaf.
+func (t *Trainer) Network() *model.Network { return t.network }
 
-// leafBlocks returns the blocks of a leaf of a step: sequence s of the run, counted over all steps from
-// 0, is place s mod n of epoch s div n, for n blocks.
-func (t *Trainer) leafBlocks(step, leaf int) []int {
-	each, n := t.config.Batch/t.config.Leaves, t.blocks.Train
+// leafExamples returns the examples of a leaf of a step: example s of the run, counted over all steps from
+// 0, is place s mod n of epoch s div n, for n examples.
+func (t *Trainer) leafExamples(step, leaf int) []int {
+	each := t.config.Batch / t.config.Leaves
+	n, _ := t.task.examples()
 	list := make([]int, each)
 	for i := range list {
 		s := (step-1)*t.config.Batch + leaf*each + i
@@ -445,17 +437,9 @@ func (t *Trainer) leafBlocks(step, leaf int) []int {
 	return list
 }
 
-// load puts the tokens of a leaf into the device's memory.
+// load puts the examples of a leaf into the device's memory.
 func (t *Trainer) load(step, leaf int) error {
-	size := t.config.Block
-	for i, block := range t.leafBlocks(step, leaf) {
-		t.blocks.Put(t.tokens[i*size:][:size], t.labels[i*size:][:size], block)
-	}
-	in := t.levels[0].leaf
-	if err := in.Tensor(model.Tokens).SetInt32s(t.tokens); err != nil {
-		return err
-	}
-	return in.Tensor(model.Labels).SetInt32s(t.labels)
+	return t.task.put(t.levels[0].leaf, t.leafExamples(step, leaf))
 }
 
 // Step takes one step. After a [NotFiniteError] nothing has changed; after another error the trainer
@@ -496,7 +480,7 @@ func isFinite(v float32) bool { return v-v == 0 }
 // gradients computes the gradients of a step, into the first level, and what follows from them.
 func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
 	t.routing = nil
-	for _, r := range t.decoder.Routers {
+	for _, r := range t.network.Routers {
 		t.routing = append(t.routing, Routing{r.Name, make([]int64, t.config.Mixture.Experts), 0})
 	}
 	for leaf := range t.config.Leaves {
@@ -528,7 +512,7 @@ func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
 	factor, err = t.factor.read()
 	// The quotient of two binary32 is rounded to binary64 and then to binary32, which gives the
 	// same as one rounding: 53 >= 2*24 + 2.
-	return float32(float64(sum) / float64(t.config.Batch*t.config.Block)), total, factor, err
+	return float32(float64(sum) / float64(t.terms())), total, factor, err
 }
 
 // leaf computes the gradients of a leaf into a level.
@@ -569,7 +553,7 @@ func (t *Trainer) notFinite(r Result) error {
 		if err := t.load(r.Step, leaf); err != nil {
 			return err
 		}
-		for i, c := range t.decoder.Program.Calls {
+		for i, c := range t.network.Program.Calls {
 			if err := in.RunCall(t.queue, i, t.variables(r.Step, leaf)); err != nil {
 				return err
 			}
@@ -596,9 +580,9 @@ func (t *Trainer) notFinite(r Result) error {
 
 // Bytes returns the memory that the trainer holds on its device.
 func (t *Trainer) Bytes() int64 {
-	n := t.decoder.Program.Bytes()
+	n := t.network.Program.Bytes()
 	seen := map[*tensor.Tensor]bool{}
-	for _, v := range t.decoder.Program.Values {
+	for _, v := range t.network.Program.Values {
 		if x := t.levels[0].leaf.Tensor(v.Name); v.Kind == model.Input || v.IsKept {
 			seen[x] = true
 		}
@@ -628,8 +612,8 @@ func (t *Trainer) Parameters() int {
 	return n
 }
 
-// Blocks returns the corpus as the trainer reads it.
-func (t *Trainer) Blocks() *data.Blocks { return t.blocks }
+// Examples returns how many examples the trainer has, for training and behind them for validation: blocks of tokens.
+func (t *Trainer) Examples() (train, validation int) { return t.task.examples() }
 
 // part is a tensor of the state, with its name in a checkpoint.
 type part struct {

@@ -171,7 +171,7 @@ func TestRouting(t *testing.T) {
 			}
 		}
 	}
-	last := tr.decoder.Routers[1]
+	last := tr.network.Routers[1]
 	logits, err := tr.levels[0].leaf.Tensor(last.Counts).Int32s()
 	if err != nil || len(logits) != 4 {
 		t.Errorf("counts %v, %v", logits, err)
@@ -345,8 +345,9 @@ func testGrammar(t *testing.T, precision string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, validation := tr.Examples()
 	floor := data.GrammarLoss(s.Block)
-	below := 3 * math.Ln2 * math.Sqrt(math.Log(1e9)/(2*float64(tr.blocks.Validation*s.Block)))
+	below := 3 * math.Ln2 * math.Sqrt(math.Log(1e9)/(2*float64(validation*s.Block)))
 	t.Logf("loss %v, entropy %v", loss, floor)
 	if loss > floor+near || loss < floor-below {
 		t.Errorf("loss %v, want one from %v to %v: the entropy is %v", loss, floor-below, floor+near, floor)
@@ -375,8 +376,8 @@ func TestEvaluatorCalls(t *testing.T) {
 			}
 			return list
 		}
-		got, want := names(e.decoder.Program.Calls), names(tr.decoder.Program.Calls)
-		if !slices.Equal(got, want) || len(got) != len(e.decoder.Program.Calls) {
+		got, want := names(e.network.Program.Calls), names(tr.network.Program.Calls)
+		if !slices.Equal(got, want) || len(got) != len(e.network.Program.Calls) {
 			t.Errorf("dropout %v: evaluation has the calls %v, training %v", dropout, got, want)
 		}
 	}

@@ -258,7 +258,7 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 	endsItself.Store(true)
 	defer endsItself.Store(false)
 	defer onCheckpointSignal(run.Checkpoint)()
-	began, tokens, about := time.Now(), float64(s.Batch*s.Block), t.Device()
+	began, tokens, about := time.Now(), float64(s.Rows()), t.Device()
 	err = run.Train(c.Context(), func(l train.Line) {
 		progress.of(float64(l.Step), float64(result.Resumed), float64(s.Steps))
 		if l.Loss != nil {
@@ -419,10 +419,11 @@ func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, c
 		return err
 	}
 	progress.end()
+	blocks, validation := t.Examples()
 	p := planned{
-		Device: q.Device().Name(), Parameters: t.Parameters(), Program: t.Decoder().Program.Identity(), Calls: len(t.Decoder().Program.Calls),
-		MemoryBytes: t.Bytes(), Tokens: len(corpus.Tokens), Blocks: t.Blocks().Train, Validation: t.Blocks().Validation,
-		Epochs: float64(s.Steps) * float64(s.Batch) / float64(t.Blocks().Train), StepSeconds: step,
+		Device: q.Device().Name(), Parameters: t.Parameters(), Program: t.Network().Program.Identity(), Calls: len(t.Network().Program.Calls),
+		MemoryBytes: t.Bytes(), Tokens: len(corpus.Tokens), Blocks: blocks, Validation: validation,
+		Epochs: float64(s.Steps) * float64(s.Batch) / float64(blocks), StepSeconds: step,
 	}
 	p.Seconds = p.StepSeconds * float64(s.Steps)
 	w := c.OutOrStdout()

@@ -57,11 +57,11 @@ func (f *trainFlags) tellCosts(c *cobra.Command, q *engine.Queue, s train.Settin
 	if err != nil {
 		return err
 	}
-	p := profiled{Device: q.Device().Name(), Step: step, Tokens: s.Batch * s.Block, Peak: t.Device().Peak}
+	p := profiled{Device: q.Device().Name(), Step: step, Tokens: s.Rows(), Peak: t.Device().Peak}
 	if p.CopySpeed, err = clock.CopySpeed(); err != nil {
 		return err
 	}
-	progress.say("measuring %d calls", len(t.Decoder().Program.Calls))
+	progress.say("measuring %d calls", len(t.Network().Program.Calls))
 	timed := func(work func() error) (float64, error) {
 		if err := c.Context().Err(); err != nil {
 			return 0, err

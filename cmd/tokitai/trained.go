@@ -158,7 +158,7 @@ result differs, with the tensor, row and column. The exit code is 3 if they diff
 			if err := checkDevice(device); err != nil {
 				return err
 			}
-			var corpora [2]*data.Corpus
+			var corpora [2]train.Data
 			for i := range corpora {
 				var err error
 				if corpora[i], err = corpusOf(args[i], "", ""); err != nil {
@@ -243,26 +243,21 @@ validation.`,
 					return err
 				}
 				defer t.Close()
-				blocks, first := t.Blocks(), t.Blocks().Train
+				var given train.Data // nil for what the run keeps
 				if path != "" {
-					corpus, err := readCorpus(path, suffix, func(list data.Documents) (*data.Corpus, error) { return list.Corpus(own.Tokenizer) })
+					given, err = readCorpus(path, suffix, func(list data.Documents) (*data.Corpus, error) { return list.Corpus(own.Tokenizer) })
 					if err != nil {
 						return err
 					}
-					if blocks, err = corpus.Whole(blocks.Size); err != nil {
-						return wrongUse("--data: %v", err)
-					}
-					first = 0
 				}
 				e, err := t.NewEvaluator()
 				if err != nil {
 					return err
 				}
-				loss, err := e.Loss(blocks, first, blocks.Validation, c.Context().Err)
+				loss, tokens, err := e.Loss(given, c.Context().Err)
 				if err != nil {
 					return err
 				}
-				tokens := blocks.Validation * blocks.Size
 				if asJSON {
 					return printJSON(c.OutOrStdout(), map[string]any{"step": t.Steps(), "loss": loss, "tokens": tokens})
 				}

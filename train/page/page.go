@@ -161,7 +161,7 @@ func (r *run) refresh(now time.Time) (isNew bool) {
 		return isNew
 	}
 	if taken := len(r.steps) - r.lastStep; !r.lastTime.IsZero() && taken > 0 {
-		tokens := float64(taken * r.about.Settings.Batch * r.about.Settings.Block)
+		tokens := float64(taken * r.about.Settings.Rows())
 		r.speeds = append(r.speeds, speed{len(r.steps), tokens / now.Sub(r.lastTime).Seconds()})
 	}
 	r.lastStep, r.lastTime = len(r.steps), now
@@ -173,7 +173,7 @@ func (r *run) share() float64 {
 	if r.about == nil || len(r.speeds) == 0 {
 		return 0
 	}
-	return r.about.Device.ShareOfPeak(r.speeds[len(r.speeds)-1].TokensPerSecond / float64(r.about.Settings.Batch*r.about.Settings.Block))
+	return r.about.Device.ShareOfPeak(r.speeds[len(r.speeds)-1].TokensPerSecond / float64(r.about.Settings.Rows()))
 }
 
 // view is a run as the page gets it. Lines and speeds are those behind what it had.
