@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"tokitai/answer"
+	"tokitai/answer/openai"
 )
 
 func (s *Server) serveCompletions(x *exchange) error {
-	r, err := s.completion(x.body)
+	r, err := s.read(x.body, mostOfText, (*openai.Members).Completion)
 	if err != nil {
 		return err
 	}
@@ -20,7 +21,7 @@ func (s *Server) serveCompletions(x *exchange) error {
 }
 
 func (s *Server) serveChat(x *exchange) error {
-	r, err := s.conversation(x.body)
+	r, err := s.read(x.body, -1, (*openai.Members).Conversation)
 	if err != nil {
 		return err
 	}
@@ -34,9 +35,9 @@ func (s *Server) complete(x *exchange, r *request) error {
 	}
 	ctx, cancel := context.WithTimeout(x.request.Context(), s.options.MaxTime)
 	defer cancel()
-	c := &completion{server: s, x: x, r: r, left: len(r.prompts) * r.n, offsets: make([]int, len(r.prompts)*r.n)}
+	c := &completion{server: s, x: x, r: r, left: len(r.Prompts) * r.Choices, offsets: make([]int, len(r.Prompts)*r.Choices)}
 	c.template = reply{ID: "cmpl-" + x.id, Object: "text_completion", Created: time.Now().Unix(), Model: s.model().Name, Fingerprint: s.model().Identity.Fingerprint()}
-	if r.isChat {
+	if r.IsChat {
 		c.template.ID, c.template.Object = "chatcmpl-"+x.id, "chat.completion"
 		if r.isStream {
 			c.template.Object = "chat.completion.chunk"
@@ -67,12 +68,12 @@ func (s *Server) complete(x *exchange, r *request) error {
 		for i := range lists[p] {
 			one := &lists[p][i]
 			offset := 0
-			choice := replyChoice{Index: p*r.n + i, Finish: &one.Finish, Logprobs: s.logprobs(r, one.Events, &offset)}
+			choice := replyChoice{Index: p*r.Choices + i, Finish: &one.Finish, Logprobs: s.logprobs(r, one.Events, &offset)}
 			text := one.Text
-			if r.echo {
-				text = r.prompts[p].text + text
+			if r.Echo {
+				text = r.Prompts[p].Text + text
 			}
-			if r.isChat {
+			if r.IsChat {
 				choice.Message = &replyMessage{"assistant", &text}
 			} else {
 				choice.Text = &text
@@ -120,12 +121,12 @@ type completion struct {
 func (c *completion) compute(ctx context.Context) ([][]answer.Completed, []*answer.Receipt, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	n := len(c.r.prompts)
+	n := len(c.r.Prompts)
 	lists, receipts, errs := make([][]answer.Completed, n), make([]*answer.Receipt, n), make([]error, n)
 	var all sync.WaitGroup
-	for p := range c.r.prompts {
-		request := c.r.base
-		request.Prompt, request.Salt = c.r.prompts[p].tokens, c.x.salt
+	for p := range c.r.Prompts {
+		request := c.r.Base
+		request.Prompt, request.Salt = c.r.Prompts[p].Tokens, c.x.salt
 		request.Most = c.server.most(request.Most, len(request.Prompt))
 		c.x.prompt += len(request.Prompt)
 		var tell func(int, *answer.Event, string) error
@@ -133,12 +134,12 @@ func (c *completion) compute(ctx context.Context) ([][]answer.Completed, []*answ
 			tell = func(choice int, event *answer.Event, finish string) error { return c.tell(p, choice, event, finish) }
 		}
 		all.Go(func() {
-			lists[p], receipts[p], errs[p] = c.server.engine.Complete(ctx, request, c.r.n, tell)
+			lists[p], receipts[p], errs[p] = c.server.engine.Complete(ctx, request, c.r.Choices, tell)
 			if errs[p] != nil {
 				cancel()
 				return
 			}
-			receipts[p].Date = c.r.date
+			receipts[p].Date = c.r.Date
 		})
 	}
 	all.Wait()
@@ -154,7 +155,7 @@ func (c *completion) compute(ctx context.Context) ([][]answer.Completed, []*answ
 func (c *completion) tell(p, choice int, event *answer.Event, finish string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := p*c.r.n + choice
+	at := p*c.r.Choices + choice
 	if c.x.status == 0 {
 		c.x.Header().Set("Content-Type", "text/event-stream")
 		c.x.Header().Set("Cache-Control", "no-cache")
@@ -165,13 +166,13 @@ func (c *completion) tell(p, choice int, event *answer.Event, finish string) err
 		empty := ""
 		first := replyChoice{Index: at, Logprobs: none}
 		switch {
-		case c.r.isChat:
+		case c.r.IsChat:
 			first.Delta = &replyMessage{"assistant", &empty}
 			if err := c.sendChoice(first); err != nil {
 				return err
 			}
-		case c.r.echo && !c.r.hasLogprobs:
-			first.Text = &c.r.prompts[p].text
+		case c.r.Echo && !c.r.Base.Logprobs:
+			first.Text = &c.r.Prompts[p].Text
 			if err := c.sendChoice(first); err != nil {
 				return err
 			}
@@ -180,7 +181,7 @@ func (c *completion) tell(p, choice int, event *answer.Event, finish string) err
 	text := event.Text
 	one := replyChoice{Index: at, Logprobs: none}
 	if event.Token >= 0 {
-		if c.r.hasLogprobs {
+		if c.r.Base.Logprobs {
 			offset := c.offsets[at] - 1
 			one.Logprobs = c.server.logprobs(c.r, []answer.Event{*event}, &offset)
 			c.offsets[at] = offset + 1
@@ -188,11 +189,11 @@ func (c *completion) tell(p, choice int, event *answer.Event, finish string) err
 				text = c.server.piece(event.Token)
 			}
 		}
-		if text == "" && !c.r.hasLogprobs {
+		if text == "" && !c.r.Base.Logprobs {
 			return nil
 		}
 	}
-	if c.r.isChat {
+	if c.r.IsChat {
 		one.Delta = &replyMessage{Content: &text}
 		if event.Token < 0 && text == "" {
 			one.Delta = &replyMessage{}
@@ -245,7 +246,7 @@ func (c *completion) endStream(lists [][]answer.Completed, receipts []*answer.Re
 func (c *completion) usage(lists [][]answer.Completed) *usage {
 	u := new(usage)
 	for p, list := range lists {
-		u.Prompt += len(c.r.prompts[p].tokens)
+		u.Prompt += len(c.r.Prompts[p].Tokens)
 		for i := range list {
 			u.Completion += outputs(list[i].Events)
 		}

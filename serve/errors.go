@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"tokitai/answer"
+	"tokitai/answer/openai"
 	"tokitai/tensor"
 )
 
@@ -33,17 +34,13 @@ func newError(status int, kind, code, format string, args ...any) *apiError {
 
 const badRequest = "invalid_request_error"
 
-// badParam is an error of a member of a request.
-func badParam(param, format string, args ...any) *apiError {
-	e := newError(http.StatusBadRequest, badRequest, "", format, args...)
-	e.Message, e.Param = param+": "+e.Message, &param
-	return e
-}
-
 // errorOf returns an error as clients get it.
 func errorOf(err error) *apiError {
 	if e, ok := errors.AsType[*apiError](err); ok {
 		return e
+	}
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		return requestError(e)
 	}
 	_, isTooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
@@ -61,6 +58,19 @@ func errorOf(err error) *apiError {
 		return newError(http.StatusGatewayTimeout, "server_error", "timeout", "the answer took longer than this server allows")
 	}
 	return newError(http.StatusInternalServerError, "server_error", "", "%v", err)
+}
+
+// requestError returns an error in a request as clients get it.
+func requestError(e *openai.Error) *apiError {
+	status := http.StatusBadRequest
+	if e.Code == openai.UnknownModel {
+		status = http.StatusNotFound
+	}
+	a := newError(status, badRequest, e.Code, "%v", e)
+	if e.Param != "" {
+		a.Param = &e.Param
+	}
+	return a
 }
 
 // writeError writes an error as the whole response.

@@ -70,11 +70,11 @@ type textLogprobs struct {
 
 // logprobs returns the logprobs of events. offset is the length of the text in front of them, which it updates.
 func (s *Server) logprobs(r *request, events []answer.Event, offset *int) json.RawMessage {
-	if !r.hasLogprobs {
+	if !r.Base.Logprobs {
 		return none
 	}
 	var v any
-	if r.isChat {
+	if r.IsChat {
 		list := chatLogprobs{Content: []chatLogprob{}}
 		for i := range events {
 			one := s.chatLogprob(events[i].Token, events[i].Logprob)

@@ -10,8 +10,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,28 +17,13 @@ import (
 	"tokitai/answer"
 	"tokitai/answer/answertest"
 	"tokitai/backend/cpu"
-	"tokitai/chat"
 	"tokitai/internal/await"
 	"tokitai/internal/testlevel"
 )
 
 // tinyModel has a chat template, in which messages are lines.
 var tinyModel = sync.OnceValues(func() (*answer.Model, error) {
-	m, err := answertest.Model(answertest.Config, 1)
-	if err != nil {
-		return nil, err
-	}
-	folder, err := os.MkdirTemp("", "")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(folder)
-	config := `{"chat_template": "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}a:{% endif %}"}`
-	if err := os.WriteFile(filepath.Join(folder, "tokenizer_config.json"), []byte(config), 0o666); err != nil {
-		return nil, err
-	}
-	m.Template, err = chat.Open(folder)
-	return m, err
+	return answertest.ChatModel("{% for m in messages %}{{ m.role[0] }}:{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}a:{% endif %}")
 })
 
 func start(t testing.TB, l answer.Limits, o Options) (*httptest.Server, *Server, *answer.Engine) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tokitai/answer"
+	"tokitai/answer/openai"
 )
 
 // Options configures a server.
@@ -237,52 +238,54 @@ func (s *Server) serveModels(x *exchange) error {
 
 func (s *Server) serveModel(x *exchange) error {
 	if name := x.request.PathValue("model"); name != s.model().Name {
-		return newError(http.StatusNotFound, badRequest, "model_not_found", "the model %q does not exist; this server has %q", name, s.model().Name)
+		return newError(http.StatusNotFound, badRequest, openai.UnknownModel, "the model %q does not exist; this server has %q", name, s.model().Name)
 	}
 	return writeJSON(x, http.StatusOK, s.modelObject())
 }
 
 func (s *Server) serveTokenize(x *exchange) error {
-	m, err := parseMembers(x.body)
+	m, err := openai.Parse(x.body)
 	if err != nil {
 		return err
 	}
 	var text, model string
 	special := true
-	m.take("model", &model)
-	m.take("add_special_tokens", &special)
-	if !m.take("prompt", &text) && m.err == nil {
-		m.fail("prompt", "is missing, want a text")
+	m.Take("model", &model)
+	m.Take("add_special_tokens", &special)
+	if !m.Take("prompt", &text) {
+		m.Fail("prompt", "is missing, want a text")
 	}
-	if err := m.end(); err != nil {
+	if err := m.End(); err != nil {
 		return err
 	}
 	tokens, err := s.model().Vocabulary.Encode(text, special)
 	if err != nil {
-		return badParam("prompt", "%v", err)
+		m.Fail("prompt", "%v", err)
+		return m.End()
 	}
 	return writeJSON(x, http.StatusOK, map[string]any{"tokens": append([]int32{}, tokens...), "count": len(tokens), "max_model_len": s.model().Config.Block})
 }
 
 func (s *Server) serveDetokenize(x *exchange) error {
-	m, err := parseMembers(x.body)
+	m, err := openai.Parse(x.body)
 	if err != nil {
 		return err
 	}
 	var tokens []int32
 	var model string
-	m.take("model", &model)
-	if !m.take("tokens", &tokens) && m.err == nil {
-		m.fail("tokens", "is missing, want an array of tokens")
+	m.Take("model", &model)
+	if !m.Take("tokens", &tokens) {
+		m.Fail("tokens", "is missing, want an array of tokens")
 	}
-	if err := m.end(); err != nil {
+	if err := m.End(); err != nil {
 		return err
 	}
 	text, all := s.model().Vocabulary.Text(), ""
 	for _, t := range tokens {
 		part, err := text.Next(t)
 		if err != nil {
-			return badParam("tokens", "%v", err)
+			m.Fail("tokens", "%v", err)
+			return m.End()
 		}
 		all += part
 	}

@@ -2,8 +2,13 @@
 package answertest
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+
 	"tokitai/answer"
 	"tokitai/backend/cpu"
+	"tokitai/chat"
 	"tokitai/model"
 	"tokitai/tensor"
 )
@@ -39,4 +44,26 @@ func Model(c model.Config, seed uint64) (*answer.Model, error) {
 		}
 	}
 	return answer.NewModel("tiny", c, weights)
+}
+
+// ChatModel returns the model of Config with a chat template, whose text is given.
+func ChatModel(template string) (*answer.Model, error) {
+	m, err := Model(Config, 1)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	config, err := json.Marshal(map[string]string{"chat_template": template})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "tokenizer_config.json"), config, 0o666); err != nil {
+		return nil, err
+	}
+	m.Template, err = chat.Open(folder)
+	return m, err
 }

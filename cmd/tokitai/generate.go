@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tokitai/answer"
-	"tokitai/chat"
+	"tokitai/answer/openai"
 	"tokitai/chat/jinja"
 	"tokitai/def"
 	"tokitai/engine"
@@ -59,9 +59,9 @@ logits; temperature, top-k, top-p and min-p choose among them, one after another
 are those of the logits as the model gives them.
 
 --batch reads JSON objects, one in a line, each with "prompt" (a text, or an array of
-tokens) or "messages" (a conversation, for a model with a chat template), and any parameter
-by its name, such as "temperature", "max_tokens" or "ignore_eos". It prints a line of JSON for
-each, in their order.`,
+tokens) or "messages" (a conversation, for a model with a chat template), and the other
+members that 'tokitai serve' takes, such as "temperature", "max_tokens" or "ignore_eos". What
+is missing is as the flags say. It prints a line of JSON for each, in their order.`,
 		Example: `  tokitai generate run "It was" --max-tokens 40
   tokitai generate run --file prompt.txt --temperature 0 --json
   tokitai generate run --batch prompts.jsonl`,
@@ -125,6 +125,8 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 		return wrongUse("--max-tokens is %d, want at least 1", f.most)
 	case (f.top >= 0 || f.isEcho) && !f.json && f.batch == "":
 		return wrongUse("--logprobs and --echo need --json")
+	case f.date != "" && !isDate(f.date):
+		return wrongUse("--date is %q, want a date such as 2026-11-19", f.date)
 	case f.top > answer.MostLikely:
 		return wrongUse("--logprobs is %d, want at most %d", f.top, answer.MostLikely)
 	}
@@ -217,45 +219,67 @@ func (f *generateFlags) prompt(c *cobra.Command, args []string) (string, error) 
 	return string(text), err
 }
 
-// request returns the request for a prompt.
-func (f *generateFlags) request(m *answer.Model, text string) (answer.Request, error) {
-	r := answer.Request{Sampling: f.sampling, Most: f.most, Stops: f.stops, NoEnd: f.noEnd, Logprobs: f.top >= 0 || f.isEcho, Top: max(0, f.top), Echo: f.isEcho, Guesses: f.guesses}
-	var err error
-	if !f.isChat {
-		r.Prompt, err = m.Vocabulary.Encode(text, true)
-		return r, asUse(err)
-	}
-	type message struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-	}
-	list := []message{{"user", text}}
-	if f.system != "" {
-		list = append([]message{{"system", f.system}}, list...)
-	}
-	conversation, err := json.Marshal(list)
-	if err != nil {
-		return r, err
-	}
-	r.Prompt, err = f.chatPrompt(m, conversation)
-	return r, err
+// defaults are the parameters that the flags give.
+func (f *generateFlags) defaults() openai.Defaults {
+	hasLogprobs := f.top >= 0 || f.isEcho
+	base := answer.Request{Sampling: f.sampling, Most: f.most, Stops: f.stops, NoEnd: f.noEnd, Logprobs: hasLogprobs, Top: max(0, f.top), Echo: f.isEcho, Guesses: f.guesses}
+	return openai.Defaults{Base: base, Choices: f.choices, Date: f.date}
 }
 
-// chatPrompt returns the tokens of a conversation.
-func (f *generateFlags) chatPrompt(m *answer.Model, conversation []byte) ([]int32, error) {
-	options := chat.Options{GenerationPrompt: true}
-	if f.date != "" {
-		date, err := time.Parse(time.DateOnly, f.date)
-		if err != nil {
-			return nil, wrongUse("--date is %q, want a date such as 2026-11-19", f.date)
+// request returns the request for a prompt.
+func (f *generateFlags) request(m *answer.Model, text string) (*openai.Request, error) {
+	d := f.defaults()
+	if !f.isChat { // not as JSON, which has no text that is not UTF-8
+		prompt, err := m.Vocabulary.Encode(text, true)
+		d.Base.Prompt = prompt
+		return &openai.Request{Base: d.Base, Choices: d.Choices}, asUse(err)
+	}
+	line, err := json.Marshal(map[string]string{"prompt": text})
+	if err != nil {
+		return nil, err
+	}
+	r, err := f.batchRequest(m, line)
+	return r, asUse(err)
+}
+
+// batchRequest reads a line of --batch. Members that are missing have the values of the flags.
+func (f *generateFlags) batchRequest(m *answer.Model, line []byte) (*openai.Request, error) {
+	members, err := openai.Parse(line)
+	if err != nil {
+		return nil, err
+	}
+	if members.Has("prompt") && members.Has("messages") {
+		return nil, errors.New("want prompt or messages")
+	}
+	if f.isChat {
+		if err := members.Converse(f.system); err != nil {
+			return nil, err
 		}
-		options.Now = date
 	}
-	prompt, err := m.Conversation(conversation, options)
+	read := members.Completion
+	if members.Has("messages") {
+		read = members.Conversation
+	}
+	r, err := read(m, f.defaults())
 	if errors.Is(err, jinja.ErrNoDate) {
-		return nil, wrongUse("%v: use --date", err)
+		return nil, fmt.Errorf("%w: use --date", err)
 	}
-	return prompt, asUse(err)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(r.Prompts); n > 1 {
+		return nil, fmt.Errorf("prompt: %d prompts, want one in each line", n)
+	}
+	r.Base.Prompt = r.Prompts[0].Tokens
+	if r.Echo {
+		r.Base.Logprobs, r.Base.Echo = true, true
+	}
+	return r, nil
+}
+
+func isDate(text string) bool {
+	_, err := time.Parse(time.DateOnly, text)
+	return err == nil
 }
 
 func asUse(err error) error {
@@ -354,7 +378,7 @@ func (f *generateFlags) one(c *cobra.Command, q *engine.Queue, m *answer.Model, 
 			return err
 		}
 	}
-	list, receipt, err := e.Complete(c.Context(), r, f.choices, tell)
+	list, receipt, err := complete(c.Context(), e, r, tell)
 	if err != nil {
 		if errors.Is(err, context.Canceled) && tell != nil {
 			fmt.Fprintln(w)
@@ -363,7 +387,7 @@ func (f *generateFlags) one(c *cobra.Command, q *engine.Queue, m *answer.Model, 
 	}
 	took := time.Since(began)
 	if f.json {
-		return printJSON(w, generatedOf(q, m, &r, list, receipt, took))
+		return printJSON(w, generatedOf(q, m, &r.Base, list, receipt, took))
 	}
 	tokens := 0
 	for i := range list {
@@ -375,95 +399,17 @@ func (f *generateFlags) one(c *cobra.Command, q *engine.Queue, m *answer.Model, 
 			fmt.Fprintln(w)
 		}
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "seed %d, %d tokens\n", r.Sampling.Seed, tokens)
+	fmt.Fprintf(c.ErrOrStderr(), "seed %d, %d tokens\n", r.Base.Sampling.Seed, tokens)
 	return nil
 }
 
-// batchLine is a line of --batch. Members that are missing have the values of the flags.
-type batchLine struct {
-	Prompt      json.RawMessage    `json:"prompt"`
-	Messages    json.RawMessage    `json:"messages"`
-	Temperature *float64           `json:"temperature"`
-	TopK        *int               `json:"top_k"`
-	TopP        *float64           `json:"top_p"`
-	MinP        *float64           `json:"min_p"`
-	Frequency   *float64           `json:"frequency_penalty"`
-	Presence    *float64           `json:"presence_penalty"`
-	Repetition  *float64           `json:"repetition_penalty"`
-	Bias        map[string]float64 `json:"logit_bias"`
-	Seed        *uint64            `json:"seed"`
-	Most        *int               `json:"max_tokens"`
-	Stops       []string           `json:"stop"`
-	NoEnd       *bool              `json:"ignore_eos"`
-	Choices     *int               `json:"n"`
-}
-
-func (f *generateFlags) batchRequest(m *answer.Model, line []byte) (r answer.Request, n int, err error) {
-	var b batchLine
-	d := json.NewDecoder(strings.NewReader(string(line)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&b); err != nil {
-		return r, 0, err
+// complete computes the answers to a request.
+func complete(ctx context.Context, e *answer.Engine, r *openai.Request, tell func(int, *answer.Event, string) error) ([]answer.Completed, *answer.Receipt, error) {
+	list, receipt, err := e.Complete(ctx, r.Base, r.Choices, tell)
+	if receipt != nil {
+		receipt.Date = r.Date
 	}
-	one := *f
-	var text string
-	var ids []int32
-	one.isChat = false
-	switch {
-	case (b.Prompt == nil) == (b.Messages == nil):
-		return r, 0, errors.New("want prompt or messages")
-	case b.Messages != nil:
-		if ids, err = f.chatPrompt(m, b.Messages); err != nil {
-			return r, 0, err
-		}
-	case json.Unmarshal(b.Prompt, &text) == nil:
-		one.isChat = f.isChat
-	default:
-		if err := json.Unmarshal(b.Prompt, &ids); err != nil {
-			return r, 0, errors.New("prompt: want a text or an array of tokens")
-		}
-	}
-	if ids != nil {
-		if r, err = one.request(m, ""); err == nil {
-			r.Prompt = ids
-		}
-	} else {
-		r, err = one.request(m, text)
-	}
-	if err != nil {
-		return r, 0, err
-	}
-	s := &r.Sampling
-	set(&s.Temperature, b.Temperature)
-	set(&s.TopK, b.TopK)
-	set(&s.TopP, b.TopP)
-	set(&s.MinP, b.MinP)
-	set(&s.Frequency, b.Frequency)
-	set(&s.Presence, b.Presence)
-	set(&s.Repetition, b.Repetition)
-	set(&s.Seed, b.Seed)
-	set(&r.Most, b.Most)
-	set(&r.NoEnd, b.NoEnd)
-	n = f.choices
-	set(&n, b.Choices)
-	if b.Stops != nil {
-		r.Stops = b.Stops
-	}
-	if b.Bias != nil {
-		if s.Bias, err = answer.Biases(b.Bias); err != nil {
-			return r, 0, err
-		}
-	}
-	if n < 1 || n > 1024 || r.Most < 1 {
-		return r, 0, fmt.Errorf("n is %d and max_tokens %d, want at least 1, and n at most 1024", n, r.Most)
-	}
-	return r, n, nil
-}
-
-func set[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
-	}
+	return list, receipt, err
 }
 
 // runBatch answers the prompts of a file, as many at a time as an engine computes together.
@@ -477,11 +423,7 @@ func (f *generateFlags) runBatch(c *cobra.Command, q *engine.Queue, m *answer.Mo
 		defer file.Close()
 		from = file
 	}
-	type job struct {
-		request answer.Request
-		n       int
-	}
-	var jobs []job
+	var jobs []*openai.Request
 	err := untilInterrupted(c.Context(), func() error {
 		lines := bufio.NewScanner(from)
 		lines.Buffer(nil, maxPrompt)
@@ -492,11 +434,11 @@ func (f *generateFlags) runBatch(c *cobra.Command, q *engine.Queue, m *answer.Mo
 			if !c.Flags().Changed("seed") {
 				f.sampling.Seed = answer.Seed()
 			}
-			r, choices, err := f.batchRequest(m, lines.Bytes())
+			r, err := f.batchRequest(m, lines.Bytes())
 			if err != nil {
 				return wrongUse("--batch: line %d: %v", n, err)
 			}
-			jobs = append(jobs, job{r, choices})
+			jobs = append(jobs, r)
 		}
 		return lines.Err()
 	})
@@ -508,7 +450,7 @@ func (f *generateFlags) runBatch(c *cobra.Command, q *engine.Queue, m *answer.Mo
 	}
 	l := f.limits(f.together)
 	for _, j := range jobs {
-		l.Waiting += j.n
+		l.Waiting += j.Choices
 	}
 	e, err := answer.NewEngine(q, m, l)
 	if err != nil {
@@ -526,9 +468,9 @@ func (f *generateFlags) runBatch(c *cobra.Command, q *engine.Queue, m *answer.Mo
 		ended[i] = make(chan struct{})
 		all.Go(func() {
 			defer close(ended[i])
-			list, receipt, err := e.Complete(ctx, jobs[i].request, jobs[i].n, nil)
+			list, receipt, err := complete(ctx, e, jobs[i], nil)
 			if errs[i] = err; err == nil {
-				results[i] = generatedOf(q, m, &jobs[i].request, list, receipt, time.Since(began))
+				results[i] = generatedOf(q, m, &jobs[i].Base, list, receipt, time.Since(began))
 			}
 		})
 	}

@@ -172,6 +172,7 @@ var rooms = []room{
 	{path: "train/page", mustNot: []ban{{"op/all", "a page shows what runs have written"}, {"device/gpu", "a page shows what runs have written"}}},
 	{path: "answer", mustNot: []ban{{"op/all", "drawing names the operations that it has"}, {"device/gpu", "an answer is the same on any queue"}, {"verify", "its calls are admitted by the engine"}}},
 	{path: "answer/answertest"},
+	{path: "answer/openai", mustNot: []ban{{"op/all", "a request names no operation"}, {"device/gpu", "an answer is the same on any queue"}, {"verify", "its calls are admitted by the engine"}}},
 	{path: "serve", mustNot: []ban{{"op/all", "a server knows models, not operations"}, {"device/gpu", "a server answers from any queue"}, {"verify", "its calls are admitted by the engine"}}},
 	{path: "internal/ondevice"},
 	{path: "internal/archtest"},
