@@ -141,6 +141,26 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// Smaller sizes have an eighth of the products, a quarter of the pairs of a sequence, and a quarter of
+// the rows of everything else; what a row is stays.
+func TestSmaller(t *testing.T) {
+	for name, want := range map[string]string{
+		"softmax.forward":      "R=4096,C=1024 R=1024,C=1024 R=256,C=1024",
+		"gemm.forward":         "M=256,K=512,N=256 M=128,K=256,N=128 M=64,K=128,N=64",
+		"gemm.batched.forward": "H=8,M=128,K=256,N=128 H=8,M=64,K=128,N=64 H=8,M=32,K=64,N=32",
+		"embedding.backward":   "Q=8192,D=1024,V=32768 Q=2048,D=1024,V=32768 Q=512,D=1024,V=32768",
+	} {
+		plan := &Plan{Backend: cpu.Backend, DTypes: []num.DType{num.F32}, Smaller: 2}
+		var shapes []string
+		for _, c := range plan.Cases(find(t, name)) {
+			shapes = append(shapes, c.Shape())
+		}
+		if got := strings.Join(slices.Compact(shapes), " "); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // The format that names a case is that of as many operands as possible.
 func TestFormats(t *testing.T) {
 	for d, want := range map[*def.Definition][]num.DType{

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type Plan struct {
 	Sizes   map[string]int // by letter; what they do not name has a default
 	IsQuick bool           // small default sizes
 	Tensors int            // measures operations on so many tensors together; 0 on one
+	Smaller int            // measures at so many smaller sizes too
 
 	// Lowering is the name or the id of the one lowering to measure, preferred or not; ""
 	// measures all that a call may choose.
@@ -54,6 +56,16 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 	d := data.Definition
 	data.Sizes = p.sizes(d, o.Usual)
 	var cases []*Case
+	for range p.Smaller + 1 {
+		cases = append(cases, p.casesOf(o, data)...)
+		data.Sizes = smaller(d, data.Sizes)
+	}
+	return cases
+}
+
+// casesOf returns the cases of an operation with the sizes of data.
+func (p *Plan) casesOf(o *op.Operation, data op.Data) (cases []*Case) {
+	d := data.Definition
 	for _, t := range num.AllDTypes {
 		dtypes := d.DTypes(t)
 		if dtypes == nil || p.DTypes != nil && !slices.Contains(p.DTypes, t) {
@@ -173,6 +185,21 @@ func (p *Plan) sizes(d *def.Definition, usual map[string]int) map[string]int {
 		}
 	}
 	return sizes
+}
+
+// smaller returns sizes with less work: half of each axis of a product and of the tokens of a
+// sequence, a quarter of the rows of everything else.
+func smaller(d *def.Definition, sizes map[string]int) map[string]int {
+	less, by := maps.Clone(sizes), 4
+	if d.Access() == def.OfProducts || d.Access() == def.OfSequence {
+		by = 2
+	}
+	for _, a := range d.Axes() {
+		if a.Role == def.Row || a.Role == def.Summed || a.Role == def.Column && d.Access() == def.OfProducts {
+			less[a.Letter] = max(1, sizes[a.Letter]/by)
+		}
+	}
+	return less
 }
 
 // Shape returns the sizes as text: R=4096,C=1024 or R=4096,C=1024,tensors=100.

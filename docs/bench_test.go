@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/bench/chart"
 	"tokitai/bench/peers"
 )
 
@@ -142,6 +143,17 @@ func TestPeers(t *testing.T) {
 		t.Fatal("bench/peers.json is partial: the run ended before everything was measured")
 	}
 	holdFile(t, "bench/peers.md", report.Markdown())
+}
+
+// TestPictures draws the pictures of the records.
+func TestPictures(t *testing.T) {
+	for _, name := range []string{"h200", "peers"} {
+		r, err := chart.Parse([]byte(readText(t, "bench/"+name+".json")))
+		if err != nil {
+			t.Fatalf("bench/%s.json: %v", name, err)
+		}
+		holdFile(t, "bench/"+name+".svg", r.Picture())
+	}
 }
 
 // measurementsIn reads a record: an array of reports.

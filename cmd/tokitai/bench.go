@@ -29,8 +29,10 @@ type benchFlags struct {
 	shape    string
 	workers  []int
 	tensors  int
+	sizes    int
 	quick    bool
 	json     bool
+	page     speedsPage
 	peers    peersFlags
 }
 
@@ -75,6 +77,11 @@ caches. The ratio is its time divided by ours in the same repetition: the median
 the least and the greatest. Above 1 we are faster. Its results must be ones that sums in
 some order can give, before and after they are timed.
 
+With --sizes, everything is measured at smaller sizes, too: each time half the edges of a
+product or half the tokens of a sequence, and a quarter of the rows of everything else.
+With --html, a page shows the speeds over the sizes, beside a copy and the fastest peer.
+It needs nothing from elsewhere. With --from, it shows what a file has that --json wrote.
+
 With --peers, PyTorch, NumPy and gonum compute the same operands with as many threads,
 each in its own process, and all have their turns in the same rounds. Python is python3,
 or what TOKITAI_PYTHON names; gonum is built from the source of this project. A ratio is a
@@ -84,11 +91,18 @@ memory. The cases are fixed; OP, --dtype and --peer select from them, and --shap
 replaces sizes.`,
 		Example: `  tokitai bench softmax --quick
   tokitai bench gemm.forward --dtype f16 --workers 1 --quick
+  tokitai bench softmax.forward --dtype f32 --quick --sizes 3 --html speeds.html
   tokitai bench gelu.forward gelu.backward --shape R=16,C=1024 --quick --json
   tokitai bench --peers gelu.forward --peer torch --dtype f32 --workers 1,2 --shape R=16,C=1024 --quick`,
 		ValidArgsFunction: completeOperations,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
+				return err
+			}
+			if f.page.from != "" {
+				return f.page.show(c, args)
+			}
+			if err := preparePage(f.page.path); err != nil {
 				return err
 			}
 			if f.peers.isSet {
@@ -114,8 +128,10 @@ replaces sizes.`,
 	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' lists the letters")
 	flags.IntVar(&f.tensors, "tensors", 0, "measure operations that take a model's tensors on `N` of them, beside one tensor of their size")
 	flags.IntSliceVar(&f.workers, "workers", nil, "use `N` workers on the CPU; 0 means one per processor; with --peers, a list such as 1,2")
+	flags.IntVar(&f.sizes, "sizes", 1, "measure at `N` sizes: the usual ones and smaller ones")
 	flags.BoolVar(&f.quick, "quick", false, "smaller shapes and fewer repetitions, for a first look")
 	jsonFlag(c, &f.json)
+	f.page.add(c)
 	f.peers.add(c)
 	c.AddCommand(newBenchLaunches())
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
@@ -134,7 +150,7 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 	if err != nil {
 		return nil, nil, err
 	}
-	plan := &bench.Plan{Backend: dev.Backend(), IsQuick: f.quick, DTypes: dtypes, Tensors: f.tensors, Lowering: f.lowering}
+	plan := &bench.Plan{Backend: dev.Backend(), IsQuick: f.quick, DTypes: dtypes, Tensors: f.tensors, Smaller: f.sizes - 1, Lowering: f.lowering}
 	if known := benchLowerings(plan.Backend, operations); f.lowering != "" && !slices.Contains(known, f.lowering) {
 		return nil, nil, unknownName("lowering", f.lowering, known)
 	}
@@ -241,9 +257,16 @@ func (f *benchFlags) check() error {
 			return wrongUse("--workers is %d, want a number of workers, or 0 for one per processor", n)
 		}
 	}
+	const mostSizes = 20
 	switch {
 	case f.tensors < 0:
 		return wrongUse("--tensors is %d, want a number of tensors", f.tensors)
+	case f.sizes < 1 || f.sizes > mostSizes:
+		return wrongUse("--sizes is %d, want 1 to %d", f.sizes, mostSizes)
+	case f.sizes > 1 && f.peers.isSet:
+		return wrongUse("--sizes and --peers do not go together: the cases of --peers are fixed")
+	case f.page.from != "" && f.page.path == "":
+		return wrongUse("--from is %s, want --html too, for the page", f.page.from)
 	case f.tensors > 0 && f.peers.isSet:
 		return wrongUse("--tensors and --peers do not go together")
 	case f.lowering != "" && f.peers.isSet:
@@ -330,10 +353,19 @@ func (f *benchFlags) run(c *cobra.Command, dev device.Device, cases []*bench.Cas
 	if len(report.Results) == 0 && exitCode(failure) == exitFailed {
 		return failure // which says it all
 	}
-	if err := write(c.OutOrStdout()); err != nil && failure == nil {
+	err = write(c.OutOrStdout())
+	if err == nil && hasFigures(report.Results) {
+		err = f.page.write(report)
+	}
+	if err != nil && failure == nil {
 		return err
 	}
 	return failure
+}
+
+// hasFigures reports whether something was measured.
+func hasFigures(results []benchResult) bool {
+	return slices.ContainsFunc(results, func(r benchResult) bool { return r.Error == "" })
 }
 
 // benchReport is the JSON output of bench.

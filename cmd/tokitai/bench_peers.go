@@ -86,7 +86,7 @@ func (f *benchFlags) runPeers(c *cobra.Command, names []string) error {
 		failure = &verdictError{exitUndecided, fmt.Errorf("interrupted: %d of %d were measured", run.measured, len(cases))}
 	}
 	run.report.Partial = run.report.Partial || failure != nil
-	if err := run.end(f.peers.out); err != nil && failure == nil {
+	if err := run.end(f.peers.out, &f.page); err != nil && failure == nil {
 		return err
 	}
 	return failure
@@ -165,8 +165,13 @@ func (r *peersRun) all(c *cobra.Command, progress *progress, cases []*peers.Case
 }
 
 // end prints what comes after the rows, and writes the files.
-func (r *peersRun) end(folder string) error {
+func (r *peersRun) end(folder string, page *speedsPage) error {
 	report := peersReport{thisBuild(), r.report}
+	if len(r.report.Rows) > 0 {
+		if err := page.write(report); err != nil {
+			return err
+		}
+	}
 	if folder != "" {
 		if err := newfile.Write(filepath.Join(folder, "peers.json"), func(w io.Writer) error { return printJSON(w, report) }); err != nil {
 			return err

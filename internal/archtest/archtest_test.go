@@ -36,6 +36,7 @@ type ban struct {
 var rooms = []room{
 	{path: "internal/alone"},
 	{path: "internal/testlevel"},
+	{path: "internal/contrast", only: &claim{[]string{}, "it reads style sheets as text"}},
 	{path: "internal/testlist", only: &claim{[]string{}, "it reads tests as text"}},
 	{path: "internal/typecheck", only: &claim{[]string{}, "it reads packages as text"}},
 	{path: "internal/tool"},
@@ -153,6 +154,7 @@ var rooms = []room{
 	{path: "verify", mustNot: []ban{{"op/all", "it verifies the operations that it is given"}, {"accuracy", "what is measured there is a document, not a verdict"}}},
 	{path: "verify/mutants"},
 	{path: "bench", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
+	{path: "bench/chart", only: &claim{[]string{}, "a picture shows what records say"}},
 	{path: "kernelprocess/stdio"},
 	{path: "kernelprocess/protocol", only: &claim{[]string{"num"}, "messages are bytes: whoever sends them knows what they mean"}},
 	{path: "kernelprocess/failure"},
