@@ -356,7 +356,7 @@ func bindSizes(d *def.Definition, o *def.Operand, t *tensor.Tensor, sizes map[st
 		}
 	}
 	if group, isMore := strings.CutSuffix(strings.Join(o.Dims, ","), "+1"); isMore {
-		set(group, t.Len()-1)
+		set(group, max(t.Len()-1, 0))
 		return
 	}
 	if t.Rank() < len(o.Dims) && len(o.Dims) > 1 {

@@ -84,7 +84,7 @@ func must(t *testing.T) func(x *tensor.Tensor, err error) *tensor.Tensor {
 }
 
 // sizesOf has a small size for every letter.
-var sizesOf = map[string]int{"T": 6, "S": 3, "E": 5, "E+1": 6, "R": 5, "C": 37, "H": 2, "M": 4, "K": 9, "N": 16, "Q": 12, "V": 7, "D": 3, "P": 4, "G": 2, "J": 2, "B": 2, "B+1": 3}
+var sizesOf = map[string]int{"T": 6, "S": 3, "E": 5, "E+1": 6, "R": 5, "C": 37, "H": 2, "M": 4, "K": 9, "N": 16, "Q": 12, "V": 7, "D": 3, "P": 4, "G": 2, "G+1": 3, "J": 2, "B": 2, "B+1": 3}
 
 // expectReports checks that the reports of checked calls are valid and have a verdict.
 func expectReports(t *testing.T, what string, r *verify.CallReport, want evidence.Verdict) []*evidence.Report {

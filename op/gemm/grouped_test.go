@@ -149,6 +149,8 @@ func TestGroupedOperation(t *testing.T) {
 	if got := out["dB"].Shape(); !slices.Equal(got, []int{3, 2, 2}) {
 		t.Errorf("dB has shape %v, want [3 2 2]", got)
 	}
+	_, err = run("gemm.grouped.grad_b", engine.Args{"A": a, "dC": a, "offsets": offsetsOf(t)}, nil)
+	optest.Message(t, err, "gemm.grouped.grad_b: offsets has shape [0], want G+1 = 1 like dB")
 	for name, c := range map[string]struct {
 		in    engine.Args
 		given map[string]string
