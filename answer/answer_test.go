@@ -135,13 +135,16 @@ func TestAlone(t *testing.T) {
 		name    string
 		limits  answer.Limits
 		guesses int
+		draft   *answer.Model
 	}{
-		{"together", answer.Limits{Sequences: 7, Tokens: 64, Rows: 16, PageSize: 16, Waiting: 99}, 0},
-		{"small steps, preempted", answer.Limits{Sequences: 5, Tokens: 9, Rows: 6, Pages: 9, PageSize: 16, Waiting: 99}, 0},
-		{"guessed", answer.Limits{Sequences: 24, Tokens: 200, Rows: 64, PageSize: 32, Waiting: 99}, 5},
-		{"guessed, preempted, no reuse", answer.Limits{Sequences: 6, Tokens: 20, Rows: 12, Pages: 8, PageSize: 16, Waiting: 99, NoReuse: true}, 3},
+		{"together", answer.Limits{Sequences: 7, Tokens: 64, Rows: 16, PageSize: 16, Waiting: 99}, 0, nil},
+		{"small steps, preempted", answer.Limits{Sequences: 5, Tokens: 9, Rows: 6, Pages: 9, PageSize: 16, Waiting: 99}, 0, nil},
+		{"guessed", answer.Limits{Sequences: 24, Tokens: 200, Rows: 64, PageSize: 32, Waiting: 99}, 5, nil},
+		{"guessed, preempted, no reuse", answer.Limits{Sequences: 6, Tokens: 20, Rows: 12, Pages: 8, PageSize: 16, Waiting: 99, NoReuse: true}, 3, nil},
+		{"drafted", answer.Limits{Sequences: 24, Tokens: 200, Rows: 64, PageSize: 32, Waiting: 99}, 5, draftOf(t, answertest.Config)},
+		{"drafted, preempted, no reuse", answer.Limits{Sequences: 6, Tokens: 20, Rows: 12, Pages: 8, PageSize: 16, Waiting: 99, NoReuse: true}, 3, draftOf(t, shorter)},
 	} {
-		e := start(t, m, x.limits)
+		e := start(t, withDraft(m, x.draft), x.limits)
 		for pass := range 2 { // the second finds prefixes
 			var answers []*answer.Answer
 			for _, r := range list {

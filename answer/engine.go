@@ -40,9 +40,10 @@ var (
 
 // Engine computes answers, many at once. Its methods are safe for concurrent use.
 type Engine struct {
-	model  *Model
-	limits Limits
-	runner *runner
+	model   *Model
+	limits  Limits
+	runner  *runner
+	drafter *drafter // nil without a draft
 
 	mu       sync.Mutex
 	waiting  []*sequence // preempted ones in front
@@ -102,7 +103,7 @@ func NewEngine(q *engine.Queue, m *Model, l Limits) (*Engine, error) {
 	if l.PageSize < 16 || l.PageSize > 256 || l.PageSize&(l.PageSize-1) != 0 {
 		return nil, badInput("pages of %d tokens, want a power of two from 16 to 256", l.PageSize)
 	}
-	each := (m.Config.Block + l.PageSize - 1) / l.PageSize
+	each := pagesOf(m.Config.Block, l.PageSize)
 	if l.Pages == 0 {
 		l.Pages = l.Sequences * each
 	}
@@ -114,6 +115,12 @@ func NewEngine(q *engine.Queue, m *Model, l Limits) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{model: m, limits: l, runner: r, wake: make(chan struct{}, 1), stopped: make(chan struct{}), pages: newPages(l.Pages, l.PageSize)}
+	if m.Draft != nil {
+		if e.drafter, err = newDrafter(q, m, l); err != nil {
+			r.close()
+			return nil, err
+		}
+	}
 	go e.run()
 	return e, nil
 }
@@ -258,7 +265,12 @@ func (e *Engine) Close() error {
 	e.mu.Unlock()
 	e.notify()
 	<-e.stopped
-	e.closing.Do(func() { e.closed = e.runner.close() })
+	e.closing.Do(func() {
+		e.closed = e.runner.close()
+		if e.drafter != nil {
+			e.closed = errors.Join(e.closed, e.drafter.runner.close())
+		}
+	})
 	return e.closed
 }
 

@@ -36,6 +36,7 @@ type Model struct {
 	Template   *chat.Template // nil if it has none
 	Ends       []int32        // tokens that end an answer
 	Identity   Identity
+	Draft      *Model // guesses tokens for its engines, and stays open while they are; nil to guess by what repeats
 
 	close func() error
 }

@@ -72,6 +72,9 @@ func (p *pages) giveBack(list []int32) {
 // available returns how many pages take can give.
 func (p *pages) available() int { return len(p.free) + p.idle.Len() }
 
+// pagesOf returns how many pages of a size tokens fill.
+func pagesOf(tokens, size int) int { return (tokens + size - 1) / size }
+
 // root returns the key in front of the first page.
 func root(identity *Identity, salt string) pageKey {
 	return sha256.Sum256([]byte(identity.Model + "\n" + identity.Program + "\n" + salt))

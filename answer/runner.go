@@ -87,6 +87,24 @@ func (s *step) reset() {
 	s.draws = s.draws[:0]
 }
 
+// add adds tokens of a sequence from a position on, whose keys go to pages of a size.
+func (s *step) add(tokens []int32, at int, pages []int32, size int) {
+	s.starts = append(s.starts, int32(len(s.tokens)))
+	for i := range tokens {
+		s.positions = append(s.positions, int32(at+i))
+		s.slots = append(s.slots, pages[(at+i)/size]*int32(size)+int32((at+i)%size))
+	}
+	s.tokens = append(s.tokens, tokens...)
+	s.lengths = append(s.lengths, int32(at+len(tokens)))
+	s.pages = append(s.pages, pages)
+}
+
+// want wants the logits of a token of the step.
+func (s *step) want(token int, d draw) {
+	s.rows = append(s.rows, int32(token))
+	s.draws = append(s.draws, d)
+}
+
 // summary is what is read from the logits of a token.
 type summary struct {
 	drawn        int32 // the token

@@ -20,7 +20,9 @@ type sequence struct {
 	keys    []pageKey // of the pages that are complete
 	root    pageKey
 	reused  int
+	wanted  int     // how many tokens to guess in this step
 	guessed []int32 // behind tokens, in this step
+	drafted drafted
 
 	text Text
 	stop stopper
@@ -54,14 +56,20 @@ func (s *sequence) draws(at int) bool {
 	return !isKnown && at+1 >= s.prompt
 }
 
-// drawing returns how the token behind token at is drawn.
+// drawing returns how the token behind token at is drawn from a step.
 func (s *sequence) drawing(at int) draw {
+	if s.request.Sampling.Temperature == 0 {
+		return draw{}
+	}
 	return draw{&s.request.Sampling, s.request.Choice, int32(at + 1)}
 }
 
 // guess guesses tokens by what followed the last ones where they stood before, the latest place first.
 func (s *sequence) guess(most int) []int32 {
 	const longest, shortest = 4, 2
+	if most == 0 {
+		return nil
+	}
 	for n := min(longest, len(s.tokens)-1); n >= shortest; n-- {
 		last := s.tokens[len(s.tokens)-n:]
 		for at := len(s.tokens) - n - 1; at >= 0; at-- {

@@ -46,7 +46,7 @@ func (e *Engine) admit() {
 	e.publish()
 }
 
-func (e *Engine) pagesOf(tokens int) int { return (tokens + e.limits.PageSize - 1) / e.limits.PageSize }
+func (e *Engine) pagesOf(tokens int) int { return pagesOf(tokens, e.limits.PageSize) }
 
 // begin finds the pages of a sequence that are kept.
 func (e *Engine) begin(s *sequence) {
@@ -104,6 +104,9 @@ func (e *Engine) remove(s *sequence, o *Outcome, err error) {
 func (e *Engine) release(s *sequence) {
 	e.active = slices.DeleteFunc(e.active, func(x *sequence) bool { return x == s })
 	e.pages.giveBack(s.pages)
+	if e.drafter != nil {
+		e.drafter.release(s)
+	}
 	s.pages, s.keys, s.cached = nil, nil, 0
 }
 
@@ -133,8 +136,11 @@ type part struct {
 
 // compute computes a step, and returns the number of its tokens.
 func (e *Engine) compute() (int, error) {
-	parts := e.plan()
+	parts, err := e.plan()
 	n := len(e.step.tokens)
+	if err != nil {
+		return n, err
+	}
 	rows, err := e.runner.run(&e.step)
 	if err != nil {
 		return n, err
@@ -151,13 +157,39 @@ func (e *Engine) compute() (int, error) {
 	return n, nil
 }
 
-// plan chooses the tokens of a step: first one for each sequence that answers, with guesses behind it, then as
-// many of the prompts as there is room for, older sequences before younger ones.
-func (e *Engine) plan() []part {
+// plan chooses the tokens of a step, and the pages of their keys.
+func (e *Engine) plan() ([]part, error) {
+	counts := e.share()
+	if err := e.guess(); err != nil {
+		return nil, err
+	}
+	e.takePages(counts)
+	var parts []part
+	e.step.reset()
+	for _, s := range e.active {
+		if counts[s] == 0 {
+			continue
+		}
+		p := part{s: s, first: len(e.step.rows)}
+		p.fed = append(slices.Clone(s.tokens[s.cached:][:counts[s]]), s.guessed...)
+		start := len(e.step.tokens)
+		e.step.add(p.fed, s.cached, s.pages, e.limits.PageSize)
+		for i := max(0, s.seen-s.cached); i < len(p.fed); i++ {
+			e.step.want(start+i, e.drawing(s, s.cached+i))
+			p.rows++
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+// share divides a step: first one token for each sequence that answers, with guesses behind it, then as many of the
+// prompts as there is room for, older sequences before younger ones.
+func (e *Engine) share() map[*sequence]int {
 	room, rows := e.limits.Tokens, e.limits.Rows
 	counts := map[*sequence]int{}
 	for _, s := range e.active {
-		s.guessed = nil
+		s.guessed, s.wanted = nil, 0
 		if s.isAnswering() {
 			counts[s], room, rows = 1, room-1, rows-1
 		}
@@ -173,14 +205,42 @@ func (e *Engine) plan() []part {
 			}
 			counts[s], room = n, room-n
 		case s.request.Guesses > 0 && s.request.Given == nil && s.request.Most > 0:
-			most := min(s.request.Guesses, room, rows, s.prompt+s.request.Most-len(s.tokens)-1, e.model.Config.Block-len(s.tokens)-1)
-			if most > 0 {
-				s.guessed = s.guess(most)
-				room, rows = room-len(s.guessed), rows-len(s.guessed)
+			s.wanted = max(0, min(s.request.Guesses, room, rows, s.prompt+s.request.Most-len(s.tokens)-1, e.model.Config.Block-len(s.tokens)-1))
+			if e.drafter == nil {
+				s.guessed = s.guess(s.wanted)
+				s.wanted = len(s.guessed)
 			}
+			room, rows = room-s.wanted, rows-s.wanted
 		}
 	}
-	for _, s := range slices.Clone(e.active) { // pages, for the older ones first
+	return counts
+}
+
+// guess has the draft guess the tokens that sequences want.
+func (e *Engine) guess() error {
+	if e.drafter == nil {
+		return nil
+	}
+	var list []*sequence
+	for _, s := range e.active {
+		if s.wanted > 0 {
+			list = append(list, s)
+		}
+	}
+	if err := e.drafter.guess(list); err != nil {
+		return fmt.Errorf("guessing: %w", err)
+	}
+	for _, s := range list { // a draft may have more tokens than the model
+		if i := slices.IndexFunc(s.guessed, func(t int32) bool { return t < 0 || int(t) >= e.model.Config.Vocabulary }); i >= 0 {
+			s.guessed = s.guessed[:i]
+		}
+	}
+	return nil
+}
+
+// takePages takes the pages of a step, for older sequences first. Where there are none, the youngest waits again.
+func (e *Engine) takePages(counts map[*sequence]int) {
+	for _, s := range slices.Clone(e.active) {
 		if !slices.Contains(e.active, s) || counts[s] == 0 {
 			continue
 		}
@@ -197,36 +257,11 @@ func (e *Engine) plan() []part {
 			}
 		}
 	}
-	var parts []part
-	e.step.reset()
-	for _, s := range e.active {
-		if counts[s] == 0 {
-			continue
-		}
-		p := part{s: s, first: len(e.step.rows)}
-		p.fed = append(slices.Clone(s.tokens[s.cached:][:counts[s]]), s.guessed...)
-		e.step.starts = append(e.step.starts, int32(len(e.step.tokens)))
-		for i, t := range p.fed {
-			at := s.cached + i
-			if at >= s.seen {
-				e.step.rows = append(e.step.rows, int32(len(e.step.tokens)))
-				e.step.draws = append(e.step.draws, e.drawing(s, at))
-				p.rows++
-			}
-			e.step.tokens = append(e.step.tokens, t)
-			e.step.positions = append(e.step.positions, int32(at))
-			e.step.slots = append(e.step.slots, s.pages[at/e.limits.PageSize]*int32(e.limits.PageSize)+int32(at%e.limits.PageSize))
-		}
-		e.step.lengths = append(e.step.lengths, int32(s.cached+len(p.fed)))
-		e.step.pages = append(e.step.pages, s.pages)
-		parts = append(parts, p)
-	}
-	return parts
 }
 
 // drawing returns how the token behind token at of a sequence is drawn in the step.
 func (e *Engine) drawing(s *sequence, at int) draw {
-	if !s.draws(at) || s.request.Sampling.changes() || s.request.Sampling.Temperature == 0 {
+	if !s.draws(at) || s.request.Sampling.changes() {
 		return draw{}
 	}
 	return s.drawing(at)

@@ -18,20 +18,18 @@ import (
 	"tokitai/answer"
 	"tokitai/answer/openai"
 	"tokitai/chat/jinja"
-	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/readfile"
-	"tokitai/model"
 )
 
 // generateFlags are the flags of generate.
 type generateFlags struct {
+	modelFlags
 	sampling                          answer.Sampling
 	most, top, choices, guesses       int
 	bias, stops                       []string
 	noEnd, isChat, isEcho, json       bool
-	system, date, file, batch, device string
-	rule                              string
+	system, date, file, batch         string
 	together                          int // answers
 }
 
@@ -97,13 +95,11 @@ is missing is as the flags say. It prints a line of JSON for each, in their orde
 	flags.IntVarP(&f.choices, "choices", "n", 1, "compute `N` answers")
 	flags.IntVar(&f.top, "logprobs", -1, "with --json, tell logprobs, and those of the `N` likeliest tokens")
 	flags.BoolVar(&f.isEcho, "echo", false, "with --json, tell logprobs of the prompt too")
-	flags.IntVar(&f.guesses, "guess", 4, "guess `N` tokens at a time from what the prompt and the answer repeat; changes no bit")
-	deviceFlag(flags, &f.device, "auto", "compute on")
+	flags.IntVar(&f.guesses, "guess", 4, "guess `N` tokens at a time, by --draft or from what the prompt and the answer repeat; changes no bit")
 	flags.IntVar(&f.together, "sequences", answer.DefaultLimits.Sequences, "compute at most `N` answers together; changes no bit")
-	ruleFlag(c, &f.rule)
+	f.modelFlags.add(c)
 	jsonFlag(c, &f.json)
 	registerProgress(c)
-	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -139,10 +135,7 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 		}
 		f.sampling.Bias = append(f.sampling.Bias, answer.Bias{Token: int32(id), Value: v})
 	}
-	if err := checkDevice(f.device); err != nil {
-		return err
-	}
-	return withModel(c, f.device, args[0], f.rule, func(q *engine.Queue, m *answer.Model) error {
+	return f.withModel(c, args[0], func(q *engine.Queue, m *answer.Model) error {
 		if f.batch != "" {
 			return f.runBatch(c, q, m)
 		}
@@ -151,49 +144,6 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 			return err
 		}
 		return f.one(c, q, m, text)
-	})
-}
-
-// ruleFlag adds the flag --rule to a command that computes with a model.
-func ruleFlag(c *cobra.Command, rule *string) {
-	c.Flags().StringVar(rule, "rule", "", "sum products by `RULE`: fma, on every device; fast, that of this device's tensor cores; or one by name, such as mma(16,25) (default: that of the run, or fma)")
-	c.RegisterFlagCompletionFunc("rule", cobra.FixedCompletions([]string{"fma", "fast", "mma(16,25)"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// follow has a model follow the rule that --rule names.
-func follow(q *engine.Queue, m *answer.Model, name string) error {
-	var rule def.Accum
-	var err error
-	switch name {
-	case "":
-		return nil
-	case "fast":
-		rule, err = model.FastRule(q, m.Config.Format())
-	default:
-		rule, err = def.ParseAccum(name)
-		err = asUse(err)
-	}
-	if err != nil {
-		return err
-	}
-	return m.Follow(rule)
-}
-
-// withModel calls f with a model on a device, whose products follow a rule; both are closed afterwards.
-func withModel(c *cobra.Command, device, path, rule string, f func(q *engine.Queue, m *answer.Model) error) error {
-	return withQueue(c, device, func(q *engine.Queue) error {
-		progress := startProgress(c)
-		progress.say("reading %s", path)
-		m, err := answer.Load(q, path)
-		progress.end()
-		if err != nil {
-			return err
-		}
-		defer m.Close()
-		if err := follow(q, m, rule); err != nil {
-			return err
-		}
-		return f(q, m)
 	})
 }
 

@@ -41,7 +41,8 @@ func replayAnswer(c *cobra.Command, device, path, model string, asJSON bool) err
 	case model == "":
 		return wrongUse("--model is missing, want the model that gave the answer")
 	}
-	return withModel(c, device, model, receipts[0].Identity.Rule, func(q *engine.Queue, m *answer.Model) error {
+	f := modelFlags{device: device, rule: receipts[0].Identity.Rule}
+	return f.withModel(c, model, func(q *engine.Queue, m *answer.Model) error {
 		l := answer.DefaultLimits
 		l.Sequences = 1
 		e, err := answer.NewEngine(q, m, l)

@@ -22,11 +22,12 @@ import (
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
-	device, rule, listen, keyFile, cert, key, log, name string
-	limits                                              answer.Limits
-	options                                             serve.Options
-	grace                                               time.Duration
-	connections                                         int
+	modelFlags
+	listen, keyFile, cert, key, log, name string
+	limits                                answer.Limits
+	options                               serve.Options
+	grace                                 time.Duration
+	connections                           int
 }
 
 func newServe() *cobra.Command {
@@ -72,7 +73,7 @@ the log.`,
 	flags.IntVar(&f.limits.Pages, "pages", 0, "keep keys and values in `N` pages (default: as many as the answers can fill)")
 	flags.IntVar(&f.limits.PageSize, "page-size", f.limits.PageSize, "of `N` tokens: 16, 32, 64, 128 or 256")
 	flags.BoolVar(&f.limits.NoReuse, "no-reuse", false, "compute every prompt from its beginning; changes no bit")
-	flags.IntVar(&f.options.Guesses, "guess", f.options.Guesses, "guess `N` tokens at a time; changes no bit")
+	flags.IntVar(&f.options.Guesses, "guess", f.options.Guesses, "guess `N` tokens at a time, by --draft or from what repeats; changes no bit")
 	flags.IntVar(&f.limits.Waiting, "waiting", f.limits.Waiting, "let at most `N` answers wait; refuse others with 429")
 	flags.DurationVar(&f.limits.Queued, "waiting-time", time.Minute, "let them wait at most for `TIME`")
 	flags.IntVar(&f.options.MaxTokens, "max-tokens", f.options.MaxTokens, "end every answer after `N` tokens")
@@ -81,10 +82,8 @@ the log.`,
 	flags.IntVar(&f.connections, "connections", 512, "hold at most `N` connections")
 	flags.DurationVar(&f.grace, "grace", 30*time.Second, "after a signal, let answers end for `TIME`")
 	flags.StringVar(&f.log, "log", "json", "`FORMAT` of the log: json, text or none")
-	deviceFlag(flags, &f.device, "auto", "compute on")
-	ruleFlag(c, &f.rule)
+	f.modelFlags.add(c)
 	registerProgress(c)
-	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("log", cobra.FixedCompletions([]string{"json", "text", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -113,11 +112,8 @@ func (f *serveFlags) run(c *cobra.Command, path string) error {
 		}
 		secure = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
-	if err := checkDevice(f.device); err != nil {
-		return err
-	}
 	f.limits.Widen()
-	return withModel(c, f.device, path, f.rule, func(q *engine.Queue, m *answer.Model) error {
+	return f.withModel(c, path, func(q *engine.Queue, m *answer.Model) error {
 		if f.name != "" {
 			m.Name = f.name
 		}
