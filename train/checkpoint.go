@@ -33,12 +33,15 @@ const (
 // part of it: they follow from the weights.
 func (t *Trainer) checkpoint() (*safetensors.File, error) {
 	f := &safetensors.File{Metadata: map[string]string{"format": "pt"}}
+	if err := t.command(saveCommand); err != nil {
+		return nil, err
+	}
 	for _, part := range t.state() {
-		data, err := part.tensor.Bytes()
+		data, err := t.collect(part)
 		if err != nil {
 			return nil, err
 		}
-		f.Entries = append(f.Entries, safetensors.Entry{Name: part.name, DType: num.F32, Shape: part.tensor.Shape(), Data: data})
+		f.Entries = append(f.Entries, safetensors.Entry{Name: part.name, DType: num.F32, Shape: part.shape, Data: data})
 	}
 	text, err := json.Marshal(header{t.origin, t.step, t.chain.String(), stateDigest(f.Entries)})
 	f.Metadata[headerKey] = string(text)
@@ -106,19 +109,26 @@ func (t *Trainer) restore(path string) error {
 	if len(f.Entries) != len(state) {
 		return badInput("%s: %d tensors, want %d: those of the configuration, with their moments", path, len(f.Entries), len(state))
 	}
+	var values [][]byte
 	for _, part := range state {
 		e, ok := f.Entry(part.name)
 		if !ok {
 			return badInput("%s: no tensor %s, which the configuration needs", path, part.name)
 		}
-		if e.DType != num.F32 || !slices.Equal(e.Shape, part.tensor.Shape()) {
-			return badInput("%s: tensor %s is %v %v, want f32 %v by the configuration", path, e.Name, e.DType, e.Shape, part.tensor.Shape())
+		if e.DType != num.F32 || !slices.Equal(e.Shape, part.shape) {
+			return badInput("%s: tensor %s is %v %v, want f32 %v by the configuration", path, e.Name, e.DType, e.Shape, part.shape)
 		}
-		if err := part.tensor.SetBytes(e.Data); err != nil {
-			return err
-		}
+		values = append(values, e.Data)
 	}
 	t.step = h.Step
 	copy(t.chain[:], chain)
+	if err := t.command(restoreCommand); err != nil {
+		return err
+	}
+	for i, part := range state {
+		if err := t.place(part, values[i]); err != nil {
+			return err
+		}
+	}
 	return t.copyWeights()
 }

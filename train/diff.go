@@ -135,8 +135,8 @@ func (d *Difference) compare(t [2]*Trainer, want [2]*Line, folders [2]string) er
 		if i >= len(t[1].names) || t[1].names[i] != name || len(t[0].parts(i)) != len(t[1].parts(i)) {
 			return nil // other networks, or optimizers
 		}
-		a := append([]part{{"grad." + name, t[0].levels[0].grads[i]}}, t[0].parts(i)...)
-		b := append([]part{{"grad." + name, t[1].levels[0].grads[i]}}, t[1].parts(i)...)
+		a := append([]part{{name: "grad." + name, tensor: t[0].sums[i]}}, t[0].parts(i)...)
+		b := append([]part{{name: "grad." + name, tensor: t[1].sums[i]}}, t[1].parts(i)...)
 		for _, k := range []int{0, 2, 3, 1} { // gradients, moments, weights
 			if k >= len(a) {
 				continue

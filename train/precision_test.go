@@ -65,7 +65,7 @@ func TestPrecision(t *testing.T) {
 			t.Errorf("%s: the chain begins with the rule %s", name, rule)
 		}
 		for i, name := range tr.names {
-			for _, p := range append(tr.parts(i), part{"grad." + name, tr.levels[0].grads[i]}) {
+			for _, p := range append(tr.parts(i), part{name: "grad." + name, tensor: tr.sums[i]}) {
 				if p.tensor.DType() != num.F32 {
 					t.Errorf("%s is %v", p.name, p.tensor.DType())
 				}

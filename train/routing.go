@@ -77,7 +77,7 @@ func (b *biases) giveTo(given map[string]*tensor.Tensor) {
 func (b *biases) state() []part {
 	var list []part
 	for i, name := range b.names {
-		list = append(list, part{name, b.each[i]})
+		list = append(list, part{name, b.each[i].Shape(), -1, b.each[i]})
 	}
 	return list
 }
@@ -105,15 +105,16 @@ func (b *biases) move(q *engine.Queue, rate float64) error {
 		return err
 	}
 	for i, row := range b.each {
-		if err := digestInto(q, b.words, i, row); err != nil {
+		if err := digestInto(q, b.words, i, row, 0); err != nil {
 			return fmt.Errorf("%s: %w", b.names[i], err)
 		}
 	}
 	return nil
 }
 
-// digestInto makes the call that computes the digest of a tensor, into a row of words.
-func digestInto(q *engine.Queue, words *tensor.Tensor, row int, x *tensor.Tensor) error {
+// digestInto makes the call that computes the digest of a tensor, whose elements are numbered from first on, into a row of
+// words.
+func digestInto(q *engine.Queue, words *tensor.Tensor, row int, x *tensor.Tensor, first uint64) error {
 	var to [2]*tensor.Tensor
 	for k := range to {
 		v, err := words.Slice(row, row+1, k, k+1)
@@ -122,7 +123,7 @@ func digestInto(q *engine.Queue, words *tensor.Tensor, row int, x *tensor.Tensor
 		}
 		to[k] = v
 	}
-	return checksum.Forward(q, to[0], to[1], x, 0)
+	return checksum.Forward(q, to[0], to[1], x, first)
 }
 
 // digestsOf reads the digests of n tensors.
@@ -141,15 +142,21 @@ func digestsOf(words *tensor.Tensor, n int) ([]checksum.Digest, error) {
 	return list, nil
 }
 
-// readRouting adds how the routers have worked in a leaf.
+// routed is how the routers have worked in leaves, one behind the other.
+type routed struct {
+	counts    []int32   // of each leaf and router, the tokens of each expert
+	entropies []float32 // of each leaf and router, the sum over the tokens
+}
+
+// readRouting adds a leaf to the routing of the step.
 func (t *Trainer) readRouting() error {
-	if len(t.routing) == 0 {
+	if len(t.network.Routers) == 0 {
 		return nil
 	}
 	if err := t.queue.Wait(); err != nil {
 		return err
 	}
-	for i, r := range t.network.Routers {
+	for _, r := range t.network.Routers {
 		counts, err := t.levels[0].leaf.Tensor(r.Counts).Int32s()
 		if err != nil {
 			return err
@@ -158,12 +165,24 @@ func (t *Trainer) readRouting() error {
 		if err != nil {
 			return err
 		}
-		for e, n := range counts {
-			t.routing[i].Tokens[e] += int64(n)
-		}
-		t.routing[i].Entropy += float64(entropy) / float64(t.config.Rows())
+		t.routed.counts, t.routed.entropies = append(t.routed.counts, counts...), append(t.routed.entropies, entropy)
 	}
 	return nil
+}
+
+// sumRouting adds up the routing of all leaves, in their order.
+func (t *Trainer) sumRouting() {
+	t.routing = nil
+	for _, r := range t.network.Routers {
+		t.routing = append(t.routing, Routing{r.Name, make([]int64, t.config.Mixture.Experts), 0})
+	}
+	for i, entropy := range t.routed.entropies {
+		r := &t.routing[i%len(t.routing)]
+		r.Entropy += float64(entropy) / float64(t.config.Rows())
+		for e := range r.Tokens {
+			r.Tokens[e] += int64(t.routed.counts[i*len(r.Tokens)+e])
+		}
+	}
 }
 
 // Routing returns how the routers have worked in the last step; nil without mixtures.

@@ -90,13 +90,18 @@ func ReadDescription(folder string) (*Description, error) {
 // Open begins a run in a folder, or resumes the one that is there, from its newest checkpoint. path and
 // suffix say where the data were read; run.json repeats them.
 func Open(q *engine.Queue, folder string, s Settings, on Data, path, suffix string) (*Run, error) {
+	return OpenRanked(q, Team{}, folder, s, on, path, suffix)
+}
+
+// OpenRanked is [Open] for rank 0 of several, which alone has the folder; the others call [Follow].
+func OpenRanked(q *engine.Queue, with Team, folder string, s Settings, on Data, path, suffix string) (*Run, error) {
 	if err := s.settle(q); err != nil {
 		return nil, err
 	}
-	return open(q, osDisk{}, folder, s, on, path, suffix)
+	return open(q, with, osDisk{}, folder, s, on, path, suffix)
 }
 
-func open(q *engine.Queue, d disk, folder string, s Settings, on Data, path, suffix string) (*Run, error) {
+func open(q *engine.Queue, with Team, d disk, folder string, s Settings, on Data, path, suffix string) (*Run, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
@@ -119,7 +124,7 @@ func open(q *engine.Queue, d disk, folder string, s Settings, on Data, path, suf
 		return nil, badInput("%s: %w", folder, ErrInUse)
 	}
 	r := &Run{folder: folder, settings: s, disk: d, held: held}
-	if err := r.begin(q, on, path, suffix); err != nil {
+	if err := r.begin(q, with, on, path, suffix); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -137,9 +142,9 @@ func hasOnlyOurs(list []fs.DirEntry) bool {
 }
 
 // begin makes the trainer and brings it to where the run is.
-func (r *Run) begin(q *engine.Queue, on Data, path, suffix string) error {
+func (r *Run) begin(q *engine.Queue, with Team, on Data, path, suffix string) error {
 	var err error
-	if r.trainer, err = New(q, r.settings.Config, on); err != nil {
+	if r.trainer, err = NewRanked(q, with, r.settings.Config, on); err != nil {
 		return err
 	}
 	isKept, err := r.trainer.startOf(r.folder)

@@ -115,7 +115,7 @@ func (f *faultyFile) Close() error {
 
 // do begins or resumes a run and trains it to its end, or to n steps.
 func do(d disk, folder string, s Settings, n int) (Entry, error) {
-	r, err := open(cpu.Queue(), d, folder, s, text(), "text", "")
+	r, err := open(cpu.Queue(), Team{}, d, folder, s, text(), "text", "")
 	if err != nil {
 		return Entry{}, err
 	}
@@ -252,7 +252,7 @@ func TestKeep(t *testing.T) {
 	t.Parallel()
 	s, folder := tiny(), t.TempDir()
 	s.CheckpointEvery, s.ValidateEvery, s.Keep = 1, 1, 1
-	r, err := open(cpu.Queue(), osDisk{}, folder, s, text(), "text", "")
+	r, err := open(cpu.Queue(), Team{}, osDisk{}, folder, s, text(), "text", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,13 +369,13 @@ func TestDamage(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	s, folder := tiny(), t.TempDir()
-	r, err := open(cpu.Queue(), osDisk{}, folder, s, text(), "text", "")
+	r, err := open(cpu.Queue(), Team{}, osDisk{}, folder, s, text(), "text", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	refuses := func(folder string, s Settings, c *data.Corpus, want string) {
 		t.Helper()
-		_, err := open(cpu.Queue(), osDisk{}, folder, s, c, "text", "")
+		_, err := open(cpu.Queue(), Team{}, osDisk{}, folder, s, c, "text", "")
 		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, tensor.ErrBadArgument) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
@@ -495,7 +495,7 @@ func TestNotFiniteRun(t *testing.T) {
 	t.Parallel()
 	s, folder := tiny(), t.TempDir()
 	s.CheckpointEvery = 0
-	r, err := open(cpu.Queue(), osDisk{}, folder, s, text(), "text", "")
+	r, err := open(cpu.Queue(), Team{}, osDisk{}, folder, s, text(), "text", "")
 	if err != nil {
 		t.Fatal(err)
 	}

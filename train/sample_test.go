@@ -130,7 +130,7 @@ func TestSGD(t *testing.T) {
 		}
 		take(t, tr, 1)
 		for i, name := range tr.names {
-			now, grad := read(tr.parts(i)), read([]part{{"", tr.levels[0].grads[i]}})[0]
+			now, grad := read(tr.parts(i)), read([]part{{tensor: tr.sums[i]}})[0]
 			if len(now) != 2 {
 				t.Fatalf("%s has %d tensors, want the weight and its buffer", name, len(now))
 			}

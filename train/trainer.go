@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -30,17 +29,26 @@ type Trainer struct {
 	task    task
 	network *model.Network // of a leaf
 	origin  Origin
+	team    *team // nil for a trainer that is alone
 
 	step  int // that was taken last
 	chain Entry
 
-	names         []string         // of the weights, in the order of their bytes
-	factors       []float64        // of their rates
-	weights, m, v []*tensor.Tensor // v is empty with sgd, which has no second moment
-	biases        biases           // of routers
-	working       []*tensor.Tensor // what programs read: the weights, or copies of them in 16 bits
+	names   []string         // of the weights, in the order of their bytes
+	shapes  [][]int          // of the weights
+	factors []float64        // of their rates
+	biases  biases           // of routers
+	working []*tensor.Tensor // what programs read: the weights, or copies of them in 16 bits
 
-	levels []level // of the tree of leaves: partial sums, the first is that of all
+	// What this rank changes in a step: a span of each weight, all of it for a trainer that is alone. Where the span is
+	// empty, there is no tensor. v is empty with sgd, which has no second moment.
+	spans         []span
+	weights, m, v []*tensor.Tensor
+	copies        []*tensor.Tensor // spans of working
+	sums          []*tensor.Tensor // gradients of the step
+
+	leaves [2]int  // that this rank computes, from and to
+	levels []level // of the tree of leaves: partial sums
 	norm   scalar
 	factor scalar
 	words  *tensor.Tensor // the digests of the weights
@@ -48,8 +56,10 @@ type Trainer struct {
 	merges           []*engine.Recording // merges[i] adds level i+1 to level i
 	measure, advance *engine.Recording
 
-	routing []Routing // of the step that was taken last
-	owned   []interface{ Close() error }
+	routed   routed    // the leaves of the step
+	routing  []Routing // of the step that was taken last
+	isBroken bool      // after an error in a step
+	owned    []interface{ Close() error }
 }
 
 // level is where the gradients of a leaf go, and later those of several.
@@ -98,7 +108,25 @@ func (e *NotFiniteError) Error() string {
 }
 
 // New returns a trainer with initial weights, before its first step.
-func New(q *engine.Queue, c Config, d Data) (*Trainer, error) {
+func New(q *engine.Queue, c Config, on Data) (*Trainer, error) {
+	return NewRanked(q, Team{}, c, on)
+}
+
+// NewRanked is [New] for rank 0 of several; the others call [Follow].
+func NewRanked(q *engine.Queue, with Team, c Config, on Data) (*Trainer, error) {
+	t, err := prepare(q, with, c, on)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.begin(func(w *model.Value) ([]float32, error) { return t.task.initial(w), nil }); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// prepare returns a trainer without weights.
+func prepare(q *engine.Queue, with Team, c Config, on Data) (*Trainer, error) {
 	settings := Settings{Config: c}
 	if err := settings.Check(); err != nil {
 		return nil, err
@@ -108,17 +136,18 @@ func New(q *engine.Queue, c Config, d Data) (*Trainer, error) {
 	}
 	t := &Trainer{config: c, queue: q.With(engine.WithRule(c.Rule()))}
 	var err error
-	if t.task, err = newTask(&t.config, d, false); err != nil {
+	if t.task, err = newTask(&t.config, on, false); err != nil {
 		return nil, err
 	}
 	if t.network, err = t.task.network(c.Batch/c.Leaves, true); err != nil {
 		return nil, err
 	}
-	if err = t.allocate(); err == nil {
-		err = t.record()
+	t.setOrigin(on)
+	if err = t.join(with); err == nil {
+		err = t.allocate()
 	}
 	if err == nil {
-		err = t.initialize(d)
+		err = t.record()
 	}
 	if err != nil {
 		t.Close()
@@ -154,7 +183,7 @@ func (t *Trainer) allocate() error {
 		return err
 	}
 	weights := t.network.Program.Of(model.Weight)
-	for _, w := range weights {
+	for i, w := range weights {
 		t.names = append(t.names, w.Name)
 		factor := 1.0
 		for _, g := range groups {
@@ -163,22 +192,13 @@ func (t *Trainer) allocate() error {
 			}
 		}
 		t.factors = append(t.factors, factor)
-		lists := []*[]*tensor.Tensor{&t.weights, &t.m, &t.v}
-		if t.config.Optimizer == "sgd" {
-			lists = lists[:2]
+		t.shapes = append(t.shapes, w.Shape)
+		working, err := t.tensor(w.DType, w.Shape...)
+		if err != nil {
+			return err
 		}
-		for _, list := range lists {
-			v, err := t.tensor(num.F32, w.Shape...)
-			if err != nil {
-				return err
-			}
-			*list = append(*list, v)
-		}
-		working := t.weights[len(t.weights)-1]
-		if w.DType != num.F32 {
-			if working, err = t.tensor(w.DType, w.Shape...); err != nil {
-				return err
-			}
+		if err := t.allocateState(t.spans[i], working); err != nil {
+			return err
 		}
 		t.working = append(t.working, working)
 		given[w.Name] = working
@@ -186,7 +206,8 @@ func (t *Trainer) allocate() error {
 	if err := t.allocateBiases(given); err != nil {
 		return err
 	}
-	for i := range bits.Len(uint(t.config.Leaves)) {
+	_, levels := sumsOf(t.config.Leaves, t.leaves[0], t.leaves[1])
+	for i := range levels {
 		var l level
 		outputs := map[string]*tensor.Tensor{}
 		for _, w := range weights {
@@ -215,6 +236,11 @@ func (t *Trainer) allocate() error {
 		}
 		t.levels = append(t.levels, l)
 	}
+	if t.sums = t.levels[0].grads; t.team != nil {
+		if err := t.allocateTeam(); err != nil {
+			return err
+		}
+	}
 	if t.norm.Tensor, err = t.tensor(num.F32, 1); err != nil {
 		return err
 	}
@@ -223,6 +249,29 @@ func (t *Trainer) allocate() error {
 	}
 	t.words, err = t.tensor(num.I32, len(weights), 2)
 	return err
+}
+
+// allocateState makes what this rank changes of a weight: its span and the moments.
+func (t *Trainer) allocateState(s span, working *tensor.Tensor) error {
+	part, err := s.of(working)
+	if err != nil {
+		return err
+	}
+	t.copies = append(t.copies, part)
+	lists := []*[]*tensor.Tensor{&t.weights, &t.m, &t.v}
+	if t.config.Optimizer == "sgd" {
+		lists = lists[:2]
+	}
+	for k, list := range lists {
+		v := part
+		if part != nil && (k > 0 || part.DType() != num.F32) {
+			if v, err = t.tensor(num.F32, part.Shape()...); err != nil {
+				return err
+			}
+		}
+		*list = append(*list, v)
+	}
+	return nil
 }
 
 // variables are those of the pass over a leaf.
@@ -265,22 +314,41 @@ func (t *Trainer) record() error {
 		limit = math.MaxFloat32
 	}
 	t.measure, err = record(func(q *engine.Queue) error {
-		return norm.Clip(q, t.norm.Tensor, t.factor.Tensor, limit, t.levels[0].grads)
+		if t.team != nil {
+			return norm.ClipRows(q, t.norm.Tensor, t.factor.Tensor, limit, t.team.rows, t.team.totals)
+		}
+		return norm.Clip(q, t.norm.Tensor, t.factor.Tensor, limit, t.sums)
 	})
 	if err != nil {
 		return err
+	}
+	if t.team != nil {
+		if err := t.recordTeam(record); err != nil {
+			return err
+		}
+	}
+	if !t.changes() && len(t.biases.names) == 0 {
+		return nil // of more ranks than there are spans
 	}
 	t.advance, err = record(func(q *engine.Queue) error {
 		if err := t.update(q, 1, 1); err != nil {
 			return err
 		}
-		if err := t.digest(q); err != nil {
+		if err := t.digest(q, t.words, t.weights, t.spans); err != nil {
 			return err
+		}
+		if t.team != nil {
+			if err := t.digest(q, t.team.own, t.copies, t.spans); err != nil {
+				return err
+			}
 		}
 		return t.biases.move(q, t.config.Mixture.Balance)
 	})
 	return err
 }
+
+// changes reports whether this rank changes weights.
+func (t *Trainer) changes() bool { return lengthOf(t.spans) > 0 }
 
 // addInto adds the sums of the level after to to it.
 func addInto(q *engine.Queue, to, from *level) error {
@@ -295,7 +363,10 @@ func addInto(q *engine.Queue, to, from *level) error {
 // update makes the calls that change weights and moments: the gradients times the factor, and the optimizer.
 func (t *Trainer) update(q *engine.Queue, step int, factor float32) error {
 	rate := t.config.RateAt(step)
-	for i, g := range t.levels[0].grads {
+	for i, g := range t.sums {
+		if g == nil {
+			continue
+		}
 		if err := engine.Call(q, model.Scale, []*tensor.Tensor{g, g}, []float64{float64(factor)}); err != nil {
 			return fmt.Errorf("%s: %w", t.names[i], err)
 		}
@@ -311,7 +382,7 @@ func (t *Trainer) update(q *engine.Queue, step int, factor float32) error {
 // from the gradient and its momentum as well.
 func (t *Trainer) optimize(q *engine.Queue, i int, g *tensor.Tensor, step int, rate float64) error {
 	c, decay := &t.config, 0.0
-	if g.Rank() > 1 {
+	if len(t.shapes[i]) > 1 {
 		decay = c.Decay
 	}
 	if c.Optimizer == "sgd" {
@@ -328,7 +399,7 @@ func (t *Trainer) optimize(q *engine.Queue, i int, g *tensor.Tensor, step int, r
 	h := adamw.Hyper{LR: rate, Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.AdamEps, WeightDecay: decay}
 	u := adamw.Update{State: adamw.State{Weight: t.weights[i], M: t.m[i], V: t.v[i]}, Grad: g, Hyper: h, T: step}
 	if t.hasCopies() {
-		u.Mode, u.State.Copy = adamw.Master, t.working[i]
+		u.Mode, u.State.Copy = adamw.Master, t.copies[i]
 	}
 	return adamw.Step(q, u)
 }
@@ -338,10 +409,10 @@ func (t *Trainer) hasCopies() bool { return t.config.Format() != num.F32 }
 
 // copyWeight makes the call that rounds a weight to its copy, as the master form of AdamW does, if there is one.
 func (t *Trainer) copyWeight(q *engine.Queue, i int) error {
-	if !t.hasCopies() {
+	if !t.hasCopies() || t.weights[i] == nil {
 		return nil
 	}
-	return engine.Call(q, model.RoundBF16, []*tensor.Tensor{t.weights[i], t.working[i]}, nil)
+	return engine.Call(q, model.RoundBF16, []*tensor.Tensor{t.weights[i], t.copies[i]}, nil)
 }
 
 // copyWeights does so for all of them, after they were set.
@@ -351,21 +422,27 @@ func (t *Trainer) copyWeights() error {
 			return err
 		}
 	}
-	return t.queue.Wait()
+	if err := t.queue.Wait(); err != nil || t.team == nil {
+		return err
+	}
+	return t.gatherWeights()
 }
 
-// digest makes the calls that compute the digests of the weights.
-func (t *Trainer) digest(q *engine.Queue) error {
-	for i, w := range t.weights {
-		if err := digestInto(q, t.words, i, w); err != nil {
+// digest makes the calls that compute the digests of tensors, each a span of a weight.
+func (t *Trainer) digest(q *engine.Queue, words *tensor.Tensor, list []*tensor.Tensor, spans []span) error {
+	for i, x := range list {
+		if x == nil {
+			continue
+		}
+		if err := digestInto(q, words, i, x, uint64(spans[i].lo)); err != nil {
 			return fmt.Errorf("%s: %w", t.names[i], err)
 		}
 	}
 	return nil
 }
 
-// initialize sets the weights by the seed, and the chain to its genesis.
-func (t *Trainer) initialize(d Data) error {
+// setOrigin sets what the chain begins with, but the weights.
+func (t *Trainer) setOrigin(on Data) {
 	optimizer := adamw.InPlaceDefinition
 	switch {
 	case t.config.Optimizer == "sgd":
@@ -380,32 +457,37 @@ func (t *Trainer) initialize(d Data) error {
 	if t.hasCopies() {
 		update += model.RoundBF16.Hash() + " "
 	}
-	if len(t.biases.names) > 0 {
+	if t.config.Mixture.Balance > 0 && len(t.network.Routers) > 0 {
 		update += router.BiasDefinition.Hash() + " "
 	}
 	t.origin = Origin{
 		Config: t.config, Program: t.network.Program.Identity(), Update: update, Rule: t.config.Rule().String(), Tokenizer: t.task.tokenizer().Identity,
-		Data: d.Identity(),
+		Data: on.Identity(),
 	}
-	return t.begin(func(w *model.Value) ([]float32, error) { return t.task.initial(w), nil })
 }
 
 // begin sets the weights and biases before the first step, and the chain to its genesis.
 func (t *Trainer) begin(values func(w *model.Value) ([]float32, error)) error {
+	t.step = 0
+	if err := t.command(beginCommand); err != nil {
+		return err
+	}
 	all := sha256.New()
-	tensors := append(slices.Clone(t.weights), t.biases.each...)
+	parts := t.learned()
 	for i, w := range append(t.network.Program.Of(model.Weight), t.network.Program.Of(model.Fixed)...) {
 		list, err := values(w)
 		if err != nil {
 			return err
 		}
-		if err := tensors[i].SetFloat32s(list); err != nil {
+		raw, err := binary.Append(nil, binary.LittleEndian, list)
+		if err != nil {
+			return err
+		}
+		if err := t.place(parts[i], raw); err != nil {
 			return err
 		}
 		fmt.Fprintf(all, "%s %v\n", w.Name, w.Shape)
-		if err := binary.Write(all, binary.LittleEndian, list); err != nil {
-			return err
-		}
+		all.Write(raw)
 	}
 	t.origin.Weights = hex.EncodeToString(all.Sum(nil))
 	t.chain = t.origin.Genesis()
@@ -445,6 +527,17 @@ func (t *Trainer) load(step, leaf int) error {
 // Step takes one step. After a [NotFiniteError] nothing has changed; after another error the trainer
 // must not be used any more.
 func (t *Trainer) Step() (Result, error) {
+	if err := t.command(stepCommand); err != nil {
+		return Result{}, err
+	}
+	r, err := t.takeStep()
+	if _, isNotFinite := errors.AsType[*NotFiniteError](err); err != nil && !isNotFinite {
+		t.isBroken = true
+	}
+	return r, err
+}
+
+func (t *Trainer) takeStep() (Result, error) {
 	r := Result{Step: t.step + 1, Rate: t.config.RateAt(t.step + 1)}
 	var factor float32
 	var err error
@@ -457,17 +550,26 @@ func (t *Trainer) Step() (Result, error) {
 	if err := t.biases.setCounts(t.routing); err != nil {
 		return r, err
 	}
-	if err := t.advance.Update(func(q *engine.Queue) error { return t.update(q, r.Step, factor) }); err != nil {
-		return r, err
+	if t.changes() {
+		if err := t.advance.Update(func(q *engine.Queue) error { return t.update(q, r.Step, factor) }); err != nil {
+			return r, err
+		}
 	}
-	if err := t.advance.Run(t.queue); err != nil {
-		return r, err
+	if t.advance != nil {
+		if err := t.advance.Run(t.queue); err != nil {
+			return r, err
+		}
 	}
 	digests, err := t.digests()
 	if err != nil {
 		return r, err
 	}
 	t.step, t.chain = r.Step, t.chain.Next(r.Step, r.Loss, r.Norm, digests)
+	if t.team != nil {
+		if err := t.agree(); err != nil {
+			return r, fmt.Errorf("step %d: %w", r.Step, err)
+		}
+	}
 	r.Chain = t.chain
 	all := sha256.New()
 	binary.Write(all, binary.LittleEndian, digests)
@@ -479,32 +581,33 @@ func isFinite(v float32) bool { return v-v == 0 }
 
 // gradients computes the gradients of a step, into the first level, and what follows from them.
 func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
-	t.routing = nil
-	for _, r := range t.network.Routers {
-		t.routing = append(t.routing, Routing{r.Name, make([]int64, t.config.Mixture.Experts), 0})
-	}
-	for leaf := range t.config.Leaves {
-		at := bits.OnesCount(uint(leaf)) // so many sums are waiting
-		if err := t.leaf(step, leaf, at); err != nil {
+	t.routed = routed{}
+	sums := tree{leaves: t.config.Leaves}
+	for leaf := t.leaves[0]; leaf < t.leaves[1]; leaf++ {
+		if err := t.leaf(step, leaf, len(sums.nodes)); err != nil {
 			return 0, 0, 0, err
 		}
-		last := leaf == t.config.Leaves-1
-		for k := 0; at > 0 && (last || leaf>>k&1 == 1); k++ {
-			at--
-			if err := t.merges[at].Run(t.queue); err != nil {
-				return 0, 0, 0, err
-			}
+		if err := sums.push(node{0, leaf}, func(at int) error { return t.merges[at].Run(t.queue) }); err != nil {
+			return 0, 0, 0, err
 		}
 	}
+	var sum float32
+	if t.team != nil {
+		if sum, err = t.reduce(); err != nil {
+			return 0, 0, 0, fmt.Errorf("step %d: %w", step, err)
+		}
+	}
+	t.sumRouting()
 	if err := t.measure.Run(t.queue); err != nil {
 		return 0, 0, 0, err
 	}
 	if err := t.queue.Wait(); err != nil {
 		return 0, 0, 0, err
 	}
-	sum, err := t.levels[0].loss.read()
-	if err != nil {
-		return 0, 0, 0, err
+	if t.team == nil {
+		if sum, err = t.levels[0].loss.read(); err != nil {
+			return 0, 0, 0, err
+		}
 	}
 	if total, err = t.norm.read(); err != nil {
 		return 0, 0, 0, err
@@ -537,6 +640,9 @@ func (t *Trainer) digests() ([]checksum.Digest, error) {
 		return nil, err
 	}
 	list, err := digestsOf(t.words, len(t.weights))
+	if err == nil && t.team != nil {
+		list, err = t.exchangeWeights(list)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -548,6 +654,9 @@ func (t *Trainer) digests() ([]checksum.Digest, error) {
 // not finite.
 func (t *Trainer) notFinite(r Result) error {
 	e := &NotFiniteError{Step: r.Step, Loss: r.Loss, Norm: r.Norm}
+	if t.team != nil && t.team.Rank() > 0 { // rank 0 tells it
+		return e
+	}
 	in := t.levels[0].leaf
 	for leaf := range t.config.Leaves {
 		if err := t.load(r.Step, leaf); err != nil {
@@ -587,14 +696,18 @@ func (t *Trainer) Bytes() int64 {
 			seen[x] = true
 		}
 	}
-	for _, list := range [][]*tensor.Tensor{t.weights, t.biases.each, t.working, t.m, t.v} {
-		for _, x := range list {
-			seen[x] = true
-		}
+	lists := [][]*tensor.Tensor{t.biases.each, t.working, t.m, t.v, t.sums}
+	if t.hasCopies() {
+		lists = append(lists, t.weights)
 	}
 	for _, l := range t.levels {
-		for _, x := range l.grads {
-			seen[x] = true
+		lists = append(lists, l.grads)
+	}
+	for _, list := range lists {
+		for _, x := range list {
+			if x != nil {
+				seen[x] = true
+			}
 		}
 	}
 	for x := range seen {
@@ -606,7 +719,7 @@ func (t *Trainer) Bytes() int64 {
 // Parameters returns the number of elements of all weights.
 func (t *Trainer) Parameters() int {
 	n := 0
-	for _, w := range t.weights {
+	for _, w := range t.working {
 		n += w.Len()
 	}
 	return n
@@ -618,16 +731,27 @@ func (t *Trainer) Examples() (train, validation int) { return t.task.examples() 
 // part is a tensor of the state, with its name in a checkpoint.
 type part struct {
 	name   string
-	tensor *tensor.Tensor
+	shape  []int
+	weight int            // its number, or -1 for biases, which every rank has
+	tensor *tensor.Tensor // the span of this rank
 }
 
 // parts returns a weight with its moments.
 func (t *Trainer) parts(i int) []part {
-	list := []part{{t.names[i], t.weights[i]}, {prefixM + t.names[i], t.m[i]}}
+	list := []part{{t.names[i], t.shapes[i], i, t.weights[i]}, {prefixM + t.names[i], t.shapes[i], i, t.m[i]}}
 	if len(t.v) > 0 {
-		list = append(list, part{prefixV + t.names[i], t.v[i]})
+		list = append(list, part{prefixV + t.names[i], t.shapes[i], i, t.v[i]})
 	}
 	return list
+}
+
+// learned lists the weights and the biases.
+func (t *Trainer) learned() []part {
+	var list []part
+	for i := range t.names {
+		list = append(list, t.parts(i)[0])
+	}
+	return append(list, t.biases.state()...)
 }
 
 // state lists all tensors of the state.
@@ -639,9 +763,12 @@ func (t *Trainer) state() []part {
 	return append(list, t.biases.state()...)
 }
 
-// Close frees the memory of the trainer.
+// Close frees the memory of the trainer. Ranks that follow it end.
 func (t *Trainer) Close() error {
 	var errs []error
+	if !t.isBroken {
+		errs = append(errs, t.command(endCommand))
+	}
 	for i := len(t.owned) - 1; i >= 0; i-- {
 		errs = append(errs, t.owned[i].Close())
 	}

@@ -24,6 +24,7 @@ import (
 type trainFlags struct {
 	device, data, suffix, out, page string
 	set                             []string
+	ranks                           int
 	dryRun, diagnose, profile, json bool
 }
 
@@ -51,6 +52,10 @@ on the data, and --set tokenizer=FILE takes that of a tokenizer.json.
 
 --set start=PATH begins with the weights of another run, of a checkpoint, or of a folder of the
 library transformers, and takes the settings of the network from there.
+
+--ranks N trains with N processes of this machine, which share its processors and the leaves
+of each step: --set leaves=M divides a step into M of them, at least N. N changes no bit, and the
+run may go on with another one. If a process dies, the run goes on from its last checkpoint.
 
 --profile measures every call of a step, several times in a row, and prints a line for each
 kernel: its time in a step, the least bytes that it has to move and the products that it adds
@@ -80,6 +85,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	flags.StringVar(&f.suffix, "suffix", "", "of a folder, read only files whose names end in `SUFFIX`")
 	flags.StringVar(&f.out, "out", "", "`FOLDER` of the run, begun or resumed")
 	deviceFlag(flags, &f.device, "auto", "train on")
+	flags.IntVar(&f.ranks, "ranks", 1, "train with `N` processes of this machine")
 	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "plan the run and measure a few steps, whose results are thrown away; write nothing")
 	flags.BoolVar(&f.diagnose, "diagnose", false, "print how large the weights and the gradients of the first step are, by name; write nothing")
@@ -172,6 +178,12 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 		return wrongUse("%s writes nothing: want no --out", only[0])
 	case f.page != "" && len(only) > 0:
 		return wrongUse("%s trains nothing: want no --page", only[0])
+	case f.ranks < 1:
+		return wrongUse("--ranks is %d, want at least 1", f.ranks)
+	case f.ranks > 1 && len(only) > 0:
+		return wrongUse("%s is of one process: want no --ranks", only[0])
+	case f.ranks > s.Leaves:
+		return wrongUse("--ranks is %d, want at most as many as leaves, %d", f.ranks, s.Leaves)
 	case f.page != "" && f.json:
 		return wrongUse("--page prints where it is: want no --json; 'tokitai page' shows the run too")
 	}
@@ -182,6 +194,7 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	shareCores(f.ranks)
 	return withQueue(c, f.device, func(q *engine.Queue) error {
 		switch {
 		case f.dryRun:
@@ -232,8 +245,7 @@ type trained struct {
 	Share      float64  `json:"share_of_peak,omitempty"` // of the products that the device could add up in these seconds
 }
 
-func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) (err error) {
-	w := c.OutOrStdout()
+func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) error {
 	if f.page != "" {
 		end, err := servePage(c, f.page, f.out)
 		if err != nil {
@@ -243,20 +255,49 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 	}
 	progress := startProgress(c)
 	defer progress.end()
-	progress.say("preparing")
-	run, err := train.Open(q, f.out, s, corpus, f.data, f.suffix)
-	if err != nil {
+	endsItself.Store(true)
+	defer endsItself.Store(false)
+	for again := (restarts{}); ; {
+		result, err := f.attempt(c, q, s, corpus, progress)
+		if result != nil && again.allows(c.Context(), err, result.Resumed) {
+			progress.aside(func() { fmt.Fprintf(c.ErrOrStderr(), "%v; the run goes on from its last checkpoint\n", err) })
+			continue
+		}
+		progress.end()
+		if e, isBad := errors.AsType[*train.NotFiniteError](err); isBad {
+			return e
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+		if f.json {
+			return errors.Join(err, printJSON(c.OutOrStdout(), result))
+		}
+		fmt.Fprintf(c.OutOrStdout(), "step %d  chain %s\n", result.Steps, result.Chain)
 		return err
+	}
+}
+
+// attempt trains until the end of the run, an interrupt or an error. The result is nil if the run could not be opened.
+func (f *trainFlags) attempt(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus, progress *progress) (result *trained, err error) {
+	w := c.OutOrStdout()
+	progress.say("preparing")
+	others, err := startRanks(f.ranks, rankSpec{Config: s.Config, Source: s.Source, Device: f.device, Data: f.data, Suffix: f.suffix})
+	if err != nil {
+		return nil, err
+	}
+	defer others.end()
+	run, err := train.OpenRanked(q, others.team(q), f.out, s, corpus, f.data, f.suffix)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	t := run.Trainer()
-	result := trained{Run: f.out, Device: q.Device().Name(), Resumed: t.Steps()}
+	result = &trained{Run: f.out, Device: q.Device().Name(), Resumed: t.Steps()}
 	if result.Resumed > 0 && !f.json {
 		fmt.Fprintf(w, "resumed behind step %d\n", result.Resumed)
 		flush(w)
 	}
-	endsItself.Store(true)
-	defer endsItself.Store(false)
 	defer onCheckpointSignal(run.Checkpoint)()
 	began, tokens, about := time.Now(), float64(s.Rows()), t.Device()
 	err = run.Train(c.Context(), func(l train.Line) {
@@ -284,21 +325,10 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 			}
 		})
 	})
-	progress.end()
 	result.Seconds = time.Since(began).Seconds()
 	result.Steps, result.Chain = t.Steps(), t.Chain().String()
 	result.Share = about.ShareOfPeak(float64(result.Steps-result.Resumed) / result.Seconds)
-	if e, isBad := errors.AsType[*train.NotFiniteError](err); isBad {
-		return e
-	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	if f.json {
-		return errors.Join(err, printJSON(w, result))
-	}
-	fmt.Fprintf(w, "step %d  chain %s\n", result.Steps, result.Chain)
-	return err
+	return result, err
 }
 
 // percentOfPeak returns a share of the device's peak as the end of a line; "" if it is not known.

@@ -21,6 +21,7 @@
 package spawn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ import (
 // Spec says what to start.
 type Spec struct {
 	Program string   // path; see [Self]
+	Name    string   // what the process calls itself, its argument 0; Program if that is empty
 	Args    []string // after the program's name
 	Env     []string // the whole environment, a later value winning; nil means Environment(os.Environ())
 
@@ -151,7 +153,7 @@ func Start(spec Spec) (*Child, error) {
 		Files: files,
 		Sys:   systemAttributes(),
 	}
-	args := append([]string{spec.Program}, spec.Args...)
+	args := append([]string{cmp.Or(spec.Name, spec.Program)}, spec.Args...)
 
 	var process *os.Process
 	started := make(chan error)

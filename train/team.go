@@ -1,0 +1,626 @@
+package train
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"tokitai/engine"
+	"tokitai/model"
+	"tokitai/num"
+	"tokitai/op/checksum"
+	"tokitai/op/norm"
+	"tokitai/ranks"
+	"tokitai/tensor"
+)
+
+// Team is the ranks that train together. The zero value is for one process that is alone.
+type Team struct {
+	Group ranks.Group
+	Facts []ranks.Fact // that all must have in common, besides settings, definitions and data
+}
+
+// team is what a rank knows of all of them. Rank r computes the gradients of some leaves, and changes a span of
+// each weight.
+type team struct {
+	ranks.Group
+	nodes [][]node // of each rank: the sums that it has over its leaves
+	spans [][]span // of each rank: what it changes of each weight
+
+	sum    *tensor.Tensor   // the gradients of the own spans, one behind the other
+	levels []*tensor.Tensor // sums of a round that wait for others
+	rows   []*tensor.Tensor // of each weight: the square sum of each flat row of its gradient
+	all    *tensor.Tensor   // all of these, one behind the other
+	totals *tensor.Tensor   // of each weight
+
+	measure *engine.Recording // the square sums of the own spans
+	copied  *engine.Recording // the digests of what programs read
+	own     *tensor.Tensor    // digests of the own spans of that
+	whole   *tensor.Tensor    // digests of all of it
+	sent    []checksum.Digest // of all of it, as its owners have it
+
+	send, receive [][]byte
+}
+
+// roundElements bounds what a rank gets of its spans at once.
+const roundElements = 1 << 22
+
+// join makes a trainer one of several, unless it is alone.
+func (t *Trainer) join(with Team) error {
+	sizes := []int{}
+	for _, w := range t.network.Program.Of(model.Weight) {
+		sizes = append(sizes, w.Len())
+	}
+	t.leaves, t.spans = [2]int{0, t.config.Leaves}, divide(sizes, 1)[0]
+	if with.Group == nil {
+		return nil
+	}
+	n, rank := with.Group.Size(), with.Group.Rank()
+	if n > t.config.Leaves {
+		return badInput("%d ranks for %d leaves, want at most as many ranks as leaves", n, t.config.Leaves)
+	}
+	text, err := json.Marshal(t.config)
+	if err != nil {
+		return err
+	}
+	facts := append([]ranks.Fact{
+		{Name: "settings", Value: string(text)}, {Name: "definitions", Value: t.origin.Program + " " + t.origin.Update},
+		{Name: "tokenizer", Value: t.origin.Tokenizer}, {Name: "data", Value: t.origin.Data},
+	}, with.Facts...)
+	if err := ranks.Agree(with.Group, facts); err != nil {
+		return err
+	}
+	m := &team{Group: with.Group, spans: divide(sizes, n), send: make([][]byte, n), receive: make([][]byte, n)}
+	for r := range n {
+		from, to := leavesOf(t.config.Leaves, n, r)
+		nodes, _ := sumsOf(t.config.Leaves, from, to)
+		m.nodes = append(m.nodes, nodes)
+	}
+	t.leaves[0], t.leaves[1] = leavesOf(t.config.Leaves, n, rank)
+	t.team, t.spans = m, m.spans[rank]
+	return nil
+}
+
+// leavesOf returns the leaves of a rank.
+func leavesOf(leaves, ranks, rank int) (from, to int) {
+	return rank * leaves / ranks, (rank + 1) * leaves / ranks
+}
+
+// allocateTeam makes the tensors in which what ranks send is added up.
+func (t *Trainer) allocateTeam() error {
+	m := t.team
+	n := lengthOf(t.spans)
+	var err error
+	if m.sum, err = t.tensor(num.F32, max(1, n)); err != nil {
+		return err
+	}
+	t.sums = make([]*tensor.Tensor, len(t.spans))
+	at, rows := 0, 0
+	for i, s := range t.spans {
+		if s.len() > 0 {
+			shape := t.copies[i].Shape()
+			if t.sums[i], err = tensor.At(m.sum.Buffer(), 4*int64(at), num.F32, shape[len(shape)-1], shape...); err != nil {
+				return err
+			}
+		}
+		at += s.len()
+		rows += norm.Rows(t.working[i].Len())
+	}
+	waiting := tree{leaves: t.config.Leaves}
+	for _, list := range m.nodes {
+		for _, n := range list {
+			waiting.push(n, func(int) error { return nil })
+			if len(waiting.nodes)+1 > len(m.levels) {
+				m.levels = append(m.levels, nil)
+			}
+		}
+	}
+	for i := range m.levels {
+		if m.levels[i], err = t.tensor(num.F32, max(1, min(n, roundElements))); err != nil {
+			return err
+		}
+	}
+	if m.all, err = t.tensor(num.F32, rows); err != nil {
+		return err
+	}
+	at = 0
+	for _, w := range t.working {
+		row, err := flat(m.all, at, at+norm.Rows(w.Len()))
+		if err != nil {
+			return err
+		}
+		m.rows = append(m.rows, row)
+		at += row.Len()
+	}
+	if m.totals, err = t.tensor(num.F32, len(t.working)); err != nil {
+		return err
+	}
+	if m.own, err = t.tensor(num.I32, len(t.working), 2); err != nil {
+		return err
+	}
+	m.whole, err = t.tensor(num.I32, len(t.working), 2)
+	return err
+}
+
+// recordTeam records the calls that only ranks make.
+func (t *Trainer) recordTeam(record func(func(q *engine.Queue) error) (*engine.Recording, error)) error {
+	m := t.team
+	var err error
+	if t.changes() {
+		m.measure, err = record(func(q *engine.Queue) error {
+			for i, s := range t.spans {
+				if s.len() == 0 {
+					continue
+				}
+				rows, err := flat(m.rows[i], s.lo/num.FlatRow, norm.Rows(s.hi))
+				if err != nil {
+					return err
+				}
+				if err := norm.RowSums(q, rows, t.sums[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	whole := make([]span, len(t.working))
+	m.copied, err = record(func(q *engine.Queue) error { return t.digest(q, m.whole, t.working, whole) })
+	return err
+}
+
+// sized returns b with a length; its bytes are not kept.
+func sized(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}
+
+// rounds calls f for each round in which ranks exchange their spans, with what each rank has in it.
+func (m *team) rounds(f func(at int, parts [][]span) error) error {
+	longest := 0
+	for _, list := range m.spans {
+		longest = max(longest, lengthOf(list))
+	}
+	parts := make([][]span, m.Size())
+	for at := 0; at < longest; at += roundElements {
+		for r, list := range m.spans {
+			parts[r] = cut(list, at, at+roundElements)
+		}
+		if err := f(at, parts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reduce brings the sums of all ranks to those that change the spans, and adds them up. It returns the loss of
+// all leaves, and brings together how routers have worked.
+func (t *Trainer) reduce() (loss float32, err error) {
+	if err := t.queue.Wait(); err != nil {
+		return 0, err
+	}
+	m := t.team
+	err = m.rounds(func(at int, parts [][]span) error {
+		own := m.nodes[m.Rank()]
+		for r, list := range parts {
+			n := 4 * lengthOf(list)
+			m.send[r] = sized(m.send[r], n*len(own))
+			at := m.send[r]
+			for i := range own {
+				for _, s := range list {
+					if err := copyOut(t.levels[i].grads[s.weight], s.lo, s.hi, at); err != nil {
+						return err
+					}
+					at = at[4*s.len():]
+				}
+			}
+			m.receive[r] = sized(m.receive[r], 4*lengthOf(parts[m.Rank()])*len(m.nodes[r]))
+		}
+		if err := m.AllToAllV(m.send, m.receive); err != nil {
+			return err
+		}
+		return t.addUp(at, lengthOf(parts[m.Rank()]))
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := t.gatherRows(); err != nil {
+		return 0, err
+	}
+	return t.gatherNotes()
+}
+
+// addUp adds the n elements that every rank has sent for each of its sums, into the gradients from at on.
+func (t *Trainer) addUp(at, n int) error {
+	if n == 0 {
+		return nil
+	}
+	m, sums := t.team, tree{leaves: t.config.Leaves}
+	var waiting []*tensor.Tensor
+	for i := range m.levels {
+		x, err := flat(m.levels[i], 0, n)
+		if i == 0 {
+			x, err = flat(m.sum, at, at+n)
+		}
+		if err != nil {
+			return err
+		}
+		waiting = append(waiting, x)
+	}
+	for r, nodes := range m.nodes {
+		for i, node := range nodes {
+			if err := copyIn(waiting[len(sums.nodes)], 0, n, m.receive[r][4*n*i:]); err != nil {
+				return err
+			}
+			err := sums.push(node, func(at int) error {
+				return engine.Call(t.queue, model.Add, []*tensor.Tensor{waiting[at], waiting[at+1], waiting[at]}, nil)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return t.queue.Wait()
+}
+
+// gatherRows computes the square sums of the flat rows of the own spans, and brings those of all ranks here.
+func (t *Trainer) gatherRows() error {
+	m := t.team
+	if m.measure != nil {
+		if err := m.measure.Run(t.queue); err != nil {
+			return err
+		}
+		if err := t.queue.Wait(); err != nil {
+			return err
+		}
+	}
+	at := 0
+	var from, to int // the own rows
+	for r, list := range m.spans {
+		n := 0
+		for _, s := range list {
+			n += norm.Rows(s.len())
+		}
+		if r == m.Rank() {
+			from, to = at, at+n
+		}
+		m.receive[r] = sized(m.receive[r], 4*n)
+		at += n
+	}
+	own := make([]byte, 4*(to-from))
+	if err := copyOut(m.all, from, to, own); err != nil {
+		return err
+	}
+	if err := m.AllGather(own, m.receive); err != nil {
+		return err
+	}
+	at = 0
+	for _, sums := range m.receive {
+		if err := copyIn(m.all, at, at+len(sums)/4, sums); err != nil {
+			return err
+		}
+		at += len(sums) / 4
+	}
+	return nil
+}
+
+// gatherNotes brings the losses of all sums here, which it adds up as the gradients are, and how the routers have
+// worked.
+func (t *Trainer) gatherNotes() (loss float32, err error) {
+	m := t.team
+	var losses []float32
+	for i := range m.nodes[m.Rank()] {
+		v, err := t.levels[i].loss.read()
+		if err != nil {
+			return 0, err
+		}
+		losses = append(losses, v)
+	}
+	own, err := binary.Append(nil, binary.LittleEndian, losses)
+	if err == nil {
+		own, err = binary.Append(own, binary.LittleEndian, t.routed.counts)
+	}
+	if err == nil {
+		own, err = binary.Append(own, binary.LittleEndian, t.routed.entropies)
+	}
+	if err != nil {
+		return 0, err
+	}
+	routers := len(t.network.Routers)
+	lists := make([]struct {
+		losses []float32
+		routed
+	}, m.Size())
+	for r := range lists {
+		from, to := leavesOf(t.config.Leaves, m.Size(), r)
+		l := &lists[r]
+		l.losses = make([]float32, len(m.nodes[r]))
+		l.counts, l.entropies = make([]int32, (to-from)*routers*t.config.Mixture.Experts), make([]float32, (to-from)*routers)
+		m.receive[r] = sized(m.receive[r], 4*(len(l.losses)+len(l.counts)+len(l.entropies)))
+	}
+	if err := m.AllGather(own, m.receive); err != nil {
+		return 0, err
+	}
+	t.routed = routed{}
+	sums, waiting := tree{leaves: t.config.Leaves}, []float32{}
+	for r := range lists {
+		l, at := &lists[r], m.receive[r]
+		for _, list := range []any{l.losses, l.counts, l.entropies} {
+			n, err := binary.Decode(at, binary.LittleEndian, list)
+			if err != nil {
+				return 0, err
+			}
+			at = at[n:]
+		}
+		t.routed.counts, t.routed.entropies = append(t.routed.counts, l.counts...), append(t.routed.entropies, l.entropies...)
+		for i, node := range m.nodes[r] {
+			waiting = append(waiting[:len(sums.nodes)], l.losses[i])
+			sums.push(node, func(at int) error { waiting[at] += waiting[at+1]; return nil })
+		}
+	}
+	return waiting[0], nil
+}
+
+// gatherWeights brings what programs read of the weights from the ranks that have changed it.
+func (t *Trainer) gatherWeights() error {
+	m := t.team
+	return m.rounds(func(_ int, parts [][]span) error {
+		var own []byte
+		for r, list := range parts {
+			n := 0
+			for _, s := range list {
+				n += s.len() * t.working[s.weight].DType().Size()
+			}
+			if m.receive[r] = sized(m.receive[r], n); r == m.Rank() {
+				m.send[r] = sized(m.send[r], n)
+				own = m.send[r]
+			}
+		}
+		at := own
+		for _, s := range parts[m.Rank()] {
+			if err := copyOut(t.working[s.weight], s.lo, s.hi, at); err != nil {
+				return err
+			}
+			at = at[s.len()*t.working[s.weight].DType().Size():]
+		}
+		if err := m.AllGather(own, m.receive); err != nil {
+			return err
+		}
+		for r, list := range parts {
+			if r == m.Rank() {
+				continue
+			}
+			at := m.receive[r]
+			for _, s := range list {
+				if err := copyIn(t.working[s.weight], s.lo, s.hi, at); err != nil {
+					return err
+				}
+				at = at[s.len()*t.working[s.weight].DType().Size():]
+			}
+		}
+		return nil
+	})
+}
+
+// exchangeWeights gathers the weights behind the update, and returns the digests of all of them: the sums of those of the
+// spans.
+func (t *Trainer) exchangeWeights(own []checksum.Digest) ([]checksum.Digest, error) {
+	m := t.team
+	copies, err := digestsOf(m.own, len(t.working))
+	if err != nil {
+		return nil, err
+	}
+	lists, err := m.gatherDigests(append(own, copies...))
+	if err != nil {
+		return nil, err
+	}
+	all := make([]checksum.Digest, len(lists[0]))
+	for _, list := range lists {
+		for i, d := range list {
+			all[i] = all[i].Plus(d)
+		}
+	}
+	if err := t.gatherWeights(); err != nil {
+		return nil, err
+	}
+	if err := m.copied.Run(t.queue); err != nil {
+		return nil, err
+	}
+	m.sent = all[len(own):]
+	return all[:len(own):len(own)], t.queue.Wait()
+}
+
+// gatherDigests brings the digests of all ranks here.
+func (m *team) gatherDigests(own []checksum.Digest) ([][]checksum.Digest, error) {
+	raw, err := binary.Append(nil, binary.LittleEndian, own)
+	if err != nil {
+		return nil, err
+	}
+	for r := range m.receive {
+		m.receive[r] = sized(m.receive[r], len(raw))
+	}
+	if err := m.AllGather(raw, m.receive); err != nil {
+		return nil, err
+	}
+	lists := make([][]checksum.Digest, m.Size())
+	for r := range lists {
+		lists[r] = make([]checksum.Digest, len(own))
+		if _, err := binary.Decode(m.receive[r], binary.LittleEndian, lists[r]); err != nil {
+			return nil, err
+		}
+	}
+	return lists, nil
+}
+
+// agree returns an error unless all ranks have the same entry of the chain, and the weights that were sent.
+func (t *Trainer) agree() error {
+	m := t.team
+	digests, err := digestsOf(m.whole, len(t.working))
+	if err != nil {
+		return err
+	}
+	var entry [len(t.chain) / 8]checksum.Digest // as many words
+	if _, err := binary.Decode(t.chain[:], binary.LittleEndian, &entry); err != nil {
+		return err
+	}
+	lists, err := m.gatherDigests(append(entry[:], digests...))
+	if err != nil {
+		return err
+	}
+	for r, list := range lists {
+		if theirs := [len(entry)]checksum.Digest(list); theirs != entry {
+			return &ranks.PeerError{Rank: r, Problem: fmt.Sprintf("has another entry of the chain than rank %d", m.Rank())}
+		}
+		for i, d := range list[len(entry):] {
+			if d != m.sent[i] {
+				return &ranks.PeerError{Rank: r, Problem: fmt.Sprintf("has other bits of %s than the ranks that sent it", t.names[i])}
+			}
+		}
+	}
+	return nil
+}
+
+// place sets a part of the state, on all ranks; rank 0 has its values.
+func (t *Trainer) place(p part, whole []byte) error {
+	m := t.team
+	if m == nil {
+		return p.tensor.SetBytes(whole)
+	}
+	if p.weight < 0 {
+		raw := make([]byte, 4*p.tensor.Len())
+		copy(raw, whole)
+		if err := m.Broadcast(0, raw); err != nil {
+			return err
+		}
+		return p.tensor.SetBytes(raw)
+	}
+	send, receive := make([][]byte, m.Size()), make([][]byte, m.Size())
+	if m.Rank() == 0 {
+		for r := range send {
+			s := m.spans[r][p.weight]
+			send[r] = whole[4*s.lo : 4*s.hi]
+		}
+	}
+	receive[0] = make([]byte, 4*t.spans[p.weight].len())
+	if err := m.AllToAllV(send, receive); err != nil || p.tensor == nil {
+		return err
+	}
+	return p.tensor.SetBytes(receive[0])
+}
+
+// collect returns a part of the state, on rank 0; the others send theirs.
+func (t *Trainer) collect(p part) ([]byte, error) {
+	m := t.team
+	if m == nil || p.weight < 0 {
+		return p.tensor.Bytes()
+	}
+	send, receive := make([][]byte, m.Size()), make([][]byte, m.Size())
+	if p.tensor != nil {
+		own, err := p.tensor.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		send[0] = own
+	}
+	var whole []byte
+	if m.Rank() == 0 {
+		whole = make([]byte, 4*t.working[p.weight].Len())
+		for r := range receive {
+			s := m.spans[r][p.weight]
+			receive[r] = whole[4*s.lo : 4*s.hi]
+		}
+	}
+	return whole, m.AllToAllV(send, receive)
+}
+
+// Commands are what rank 0 has the others do.
+const (
+	beginCommand   = iota + 1 // take the weights before the first step
+	restoreCommand            // take the state after a step
+	stepCommand
+	saveCommand // send the state
+	endCommand
+)
+
+// order is a command, with the step and the entry of the chain behind which it is.
+type order struct {
+	Command, Step uint64
+	Chain         Entry
+}
+
+// command tells the other ranks what comes next; it does nothing for a trainer that is alone or follows.
+func (t *Trainer) command(kind uint64) error {
+	if t.team == nil || t.team.Rank() > 0 {
+		return nil
+	}
+	raw, err := binary.Append(nil, binary.LittleEndian, order{kind, uint64(t.step), t.chain})
+	if err != nil {
+		return err
+	}
+	return t.team.Broadcast(0, raw)
+}
+
+// Follow trains as a rank other than 0: it does what rank 0 says, until that one closes its trainer.
+func Follow(q *engine.Queue, with Team, c Config, on Data) error {
+	t, err := prepare(q, with, c, on)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	for {
+		var o order
+		raw := make([]byte, binary.Size(o))
+		if err := with.Group.Broadcast(0, raw); err != nil {
+			return err
+		}
+		if _, err := binary.Decode(raw, binary.LittleEndian, &o); err != nil {
+			return err
+		}
+		if o.Command == endCommand {
+			return nil
+		}
+		if err := t.obey(o); err != nil {
+			return err
+		}
+	}
+}
+
+// obey does what rank 0 does at the same time.
+func (t *Trainer) obey(o order) error {
+	take := func(list []part) error {
+		for _, p := range list {
+			if err := t.place(p, nil); err != nil {
+				return err
+			}
+		}
+		return t.copyWeights()
+	}
+	switch o.Command {
+	case beginCommand:
+		t.step = 0
+		return take(t.learned())
+	case restoreCommand:
+		t.step = int(o.Step)
+		return take(t.state())
+	case saveCommand:
+		for _, p := range t.state() {
+			if _, err := t.collect(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	case stepCommand:
+		t.chain = o.Chain
+		_, err := t.takeStep()
+		if _, isNotFinite := errors.AsType[*NotFiniteError](err); isNotFinite {
+			return nil
+		}
+		return err
+	}
+	return fmt.Errorf("rank 0 sends the command %d, which is none", o.Command)
+}
