@@ -12,8 +12,19 @@ type Fact struct {
 	Value string // a digest, or a text that is short enough for an error
 }
 
-// Agree returns an error unless all ranks give the same facts. Every rank has the same error: it names the first
-// rank that differs from rank 0, and what both have.
+// DifferenceError reports ranks that do not have in common what they must.
+type DifferenceError struct {
+	Rank      int
+	Fact      string
+	Got, Want string // of that rank, and of rank 0
+}
+
+func (e *DifferenceError) Error() string {
+	return fmt.Sprintf("rank %d has other %s than rank 0: %s, not %s", e.Rank, e.Fact, e.Got, e.Want)
+}
+
+// Agree returns an error unless all ranks give the same facts. Every rank has the same *DifferenceError, with the first
+// rank that differs from rank 0.
 func Agree(g Group, facts []Fact) error {
 	text, err := json.Marshal(facts)
 	if err != nil {
@@ -37,7 +48,7 @@ func Agree(g Group, facts []Fact) error {
 		}
 		for i, f := range theirs {
 			if f != first[i] {
-				return &PeerError{r, fmt.Sprintf("has other %s than rank 0: %s, not %s", f.Name, f.Value, first[i].Value)}
+				return &DifferenceError{r, f.Name, f.Value, first[i].Value}
 			}
 		}
 	}
