@@ -84,10 +84,18 @@ func (d *Definition) InPlacePartners(out *Operand) []string {
 }
 
 // MayReplace reports whether out may use exactly the memory of in: one is only
-// written, the other only read. An operand that is read and written needs no partner.
+// written, the other only read, each element for its own column alone. An operand that is read and written
+// needs no partner.
 func (d *Definition) MayReplace(out, in *Operand) bool {
 	return d.Expression() != nil && out.Extent == PerElement && in.Extent == PerElement &&
-		out.IsOut && !out.IsIn && in.IsIn && !in.IsOut && (d.share(out, in) || out.holdsInt32() && in.holdsInt32())
+		out.IsOut && !out.IsIn && in.IsIn && !in.IsOut && (d.share(out, in) || out.holdsInt32() && in.holdsInt32()) && !d.isPaired(in)
+}
+
+// isPaired reports whether an element of an operand is read for the other column of its pair.
+func (d *Definition) isPaired(o *Operand) bool {
+	return slices.ContainsFunc(d.Exec().Nodes, func(n *Node) bool {
+		return n.Op == OpPartner && n.Args[0].Op != OpLookup && d.Operands[n.Args[0].Operand].Name == o.Name
+	})
 }
 
 // share reports whether two operands can be stored in the same format.

@@ -73,6 +73,8 @@ func (x *differentiator) pass(n *Node, g Value) {
 	case OpPacked:
 		each := func(v Value) { x.put(n.Args[1], PerElement, v) }
 		each(x.share(Unpacked(a(0), g)))
+	case OpPartner:
+		to(0, x.share(g.Partner()))
 	case OpRint: // locally constant
 	default:
 		x.fail(fmt.Errorf("%s: node %s has no derivative", n.brief(), n.Op))

@@ -45,7 +45,7 @@ var constructors = map[string]constructor{
 	"shl": binary(Value.ShlBy), "shr": binary(Value.ShrBy), "shru": binary(Value.ShrUBy), "stored": unary(Value.Stored),
 	"rowsum": unary(RowSum), "rowmax": unary(RowMax), "rowmin": unary(RowMin), "colsum": unary(ColSum), "totalsum": unary(TotalSum),
 	"rowargmax": unary(RowArgMax), "rowargmin": unary(RowArgMin),
-	"packed": binary(Packed), "unpacked": binary(Unpacked),
+	"packed": binary(Packed), "unpacked": binary(Unpacked), "partner": unary(Value.Partner),
 	"rank": unary(Rank), "rowkth": binary(RowKth),
 	"rownucleus": {arity: 3, build: func(_ Storage, x []Value) Value { return RowNucleus(x[0], x[1], x[2]) }},
 	"random": {arity: 4, orArity: 6, build: func(_ Storage, x []Value) Value {

@@ -98,6 +98,8 @@ const (
 	OpPacked   // per slot: the values of the elements that are kept, by column; −1 or +0 if there are fewer
 	OpUnpacked // per element: the slot in which packed puts it; 0 or +0 if it has none
 
+	OpPartner // what is read in the other column of a pair, 2i and 2i+1; 0 or +0 if there is none
+
 	OpCall // a function: mathematics outside, expansion inside
 
 	opCount
@@ -117,7 +119,7 @@ var opNames = [opCount]string{
 	OpRowSum: "rowsum", OpRowMax: "rowmax", OpRowMin: "rowmin", OpRowArgMax: "rowargmax", OpRowArgMin: "rowargmin",
 	OpColSum: "colsum", OpTotalSum: "totalsum", OpAt: "at", OpLookup: "lookup",
 	OpRowKth: "rowkth", OpRowNucleus: "rownucleus", OpRank: "rank",
-	OpPacked: "packed", OpUnpacked: "unpacked",
+	OpPacked: "packed", OpUnpacked: "unpacked", OpPartner: "partner",
 	OpCall: "call",
 }
 

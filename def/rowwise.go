@@ -365,6 +365,8 @@ func (b *Builder) checkLeaves() error {
 			if err := n.checkLookup(); err != nil {
 				return err
 			}
+		case n.Op == OpPartner && n.Args[0].Op != OpLookup && b.d.Operands[n.Args[0].Operand].IsOut:
+			return fmt.Errorf("%s: %s is written in place, want an input", n.brief(), n.Args[0].Name)
 		case n.Op == OpArg:
 			return fmt.Errorf("%s: the argument of a function outside its expansion", n.brief())
 		case n.Op == OpRound || n.Op == OpSRound:

@@ -105,7 +105,7 @@ func (f *Expression) isFlat(d *Definition) bool {
 	}
 	for _, n := range f.Exec.Nodes {
 		switch {
-		case n.Op.ReadsRow(), n.Op == OpColSum, n.Op == OpCol, n.Op == OpColFloat, n.Op == OpRandomRow, n.Op == OpRows, n.Op == OpColumns, n.Op == OpInside:
+		case n.Op.ReadsRow(), n.Op == OpColSum, n.Op == OpCol, n.Op == OpColFloat, n.Op == OpPartner, n.Op == OpRandomRow, n.Op == OpRows, n.Op == OpColumns, n.Op == OpInside:
 			return false
 		}
 	}

@@ -304,7 +304,7 @@ func (b *stager) part(outputs []Output) {
 				return column
 			case n.Op == OpColFloat:
 				inColumn[n] = add(&Node{Op: OpIToF, Extent: PerRow, Args: []*Node{column}})
-			case len(n.Args) == 0 || isGiven || n.Op.ReadsRow() || n.Op == OpLookup || n.Op == OpRandom || n.Op == OpRandomRow || n.Op == OpElement || n.Op == OpElementHigh || n.Op == OpStored:
+			case len(n.Args) == 0 || isGiven || n.Op.ReadsRow() || n.Op == OpLookup || n.Op == OpPartner || n.Op == OpRandom || n.Op == OpRandomRow || n.Op == OpElement || n.Op == OpElementHigh || n.Op == OpStored:
 				return nil
 			default:
 				own := *n

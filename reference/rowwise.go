@@ -374,6 +374,12 @@ func (in *interpreter) evaluate(n *def.Node) {
 		}
 	case def.OpLookup:
 		in.lookup(n)
+	case def.OpPartner:
+		if n.Type == def.Float {
+			partner(out.f, f(0))
+		} else {
+			partner(out.i, i(0))
+		}
 	default:
 		panic("reference: no meaning for node " + n.Op.String())
 	}
@@ -454,6 +460,15 @@ func choose[T any](out []T, claims []int32, x, y []T) {
 			out[c] = x[c]
 		} else {
 			out[c] = y[c]
+		}
+	}
+}
+
+// partner takes the other value of every pair, or zero if there is none.
+func partner[T float32 | int32](out, x []T) {
+	for c := range out {
+		if out[c] = 0; c^1 < len(x) {
+			out[c] = x[c^1]
 		}
 	}
 }

@@ -120,6 +120,11 @@ func TestNodes(t *testing.T) {
 			return x.StochasticRound(def.FixedStorage(num.F16), def.IntConst(0))
 		}, values{1 + 0x1p-20, 1, -1 - 0x1p-20}, values{0, 0, 0}, values{1 + 0x1p-10, 1, -1 - 0x1p-10}},
 
+		{"partner", func(_ *def.Builder, x, _ def.Value) def.Value { return x.Partner() },
+			values{1, nan, minusZero, inf, 5}, values{0, 0, 0, 0, 0}, values{nan, 1, inf, minusZero, 0}},
+		{"partner of a computed value", func(_ *def.Builder, x, z def.Value) def.Value { return x.Add(z).Partner() },
+			values{1, 2, 3}, values{10, 20, 30}, values{22, 11, 0}},
+
 		{"less", func(_ *def.Builder, x, z def.Value) def.Value { return yes(x.Less(z)) },
 			values{1, 2, 2, minusZero, nan, 1}, values{2, 1, 2, 0, 1, nan}, values{1, 0, 0, 0, 0, 0}},
 		{"lesseq", func(_ *def.Builder, x, z def.Value) def.Value { return yes(x.LessEqual(z)) },

@@ -419,6 +419,13 @@ func (c certainty[T]) find(n *def.Node, j int) float64 {
 			col = c.e.columns[j]
 		}
 		return float64(c.e.operands[operand].At(row, col))
+	case def.OpPartner:
+		operand, row := c.e.place(n.Args[0])
+		col := c.e.columns[j] ^ 1
+		if row < 0 || col >= c.e.operands[operand].Cols {
+			return 0
+		}
+		return float64(c.e.operands[operand].At(row, col))
 	case def.OpConst:
 		return float64(n.Real.F32())
 	case def.OpParam:

@@ -254,6 +254,8 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 	switch n.Op {
 	case def.OpInput, def.OpLookup:
 		e.read(n, out)
+	case def.OpPartner:
+		e.readPartner(n, out)
 	case def.OpParam:
 		if n.Type == def.Int {
 			out.i[0] = only(int32(e.Params[n.Param]))
@@ -434,6 +436,29 @@ func (e *evaluator[T]) read(n *def.Node, out vector[T]) {
 	a.Floats(row, floats)
 	for j, v := range floats {
 		out.x[j] = e.zero.FromFloat64(float64(v))
+	}
+}
+
+// readPartner reads what n's argument reads, each in the other column of the pair.
+func (e *evaluator[T]) readPartner(n *def.Node, out vector[T]) {
+	from := n.Args[0]
+	operand, row := e.place(from)
+	a := e.operands[operand]
+	for j, c := range e.columnsOf(n) {
+		c ^= 1
+		hasPartner := row >= 0 && c < a.Cols
+		switch {
+		case n.Type == def.Float && hasPartner:
+			out.x[j] = e.zero.FromFloat64(float64(a.At(row, c)))
+		case n.Type == def.Float:
+			out.x[j] = e.zero.FromFloat64(0)
+		case !hasPartner:
+			out.i[j] = only(0)
+		case from.Op == def.OpStored:
+			out.i[j] = only(int32(a.Bits(row, c)))
+		default:
+			out.i[j] = only(a.Int(row, c))
+		}
 	}
 }
 

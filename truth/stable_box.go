@@ -87,7 +87,7 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 			return at.relative / unit
 		}
 		switch n.Op {
-		case def.OpInput, def.OpLookup, def.OpUnpacked:
+		case def.OpInput, def.OpLookup, def.OpPartner, def.OpUnpacked:
 			if n.Extent == def.PerSlot {
 				break // it has its error where it is unpacked
 			}
@@ -273,7 +273,7 @@ func (s *Stable) newPerturbation() (*perturbation, error) {
 // isExact reports whether a node is computed from inputs without rounding.
 func (s *Stable) isExact(n *def.Node, before []bool) bool {
 	switch n.Op {
-	case def.OpInput, def.OpConst, def.OpInt, def.OpColumns, def.OpRows, def.OpCol, def.OpColFloat,
+	case def.OpInput, def.OpPartner, def.OpConst, def.OpInt, def.OpColumns, def.OpRows, def.OpCol, def.OpColFloat,
 		def.OpStored, def.OpRandom, def.OpRandomRow, def.OpElement, def.OpElementHigh:
 	case def.OpParam:
 		return !s.o.Declares.RawParams
@@ -305,7 +305,7 @@ func (p *perturbation) toFloats(n *def.Node) {
 // evaluate computes the values that the box has for a node.
 func (p *perturbation) evaluate(n *def.Node) {
 	switch {
-	case n.Op == def.OpInput || n.Op == def.OpLookup:
+	case n.Op == def.OpInput || n.Op == def.OpLookup || n.Op == def.OpPartner:
 		if n.Type == def.Float && n.Extent != def.PerSlot && p.noise[n.ID].isPlain() {
 			p.widen(n, p.centre.values[n.ID].x, math.Inf(1))
 			return
@@ -425,7 +425,7 @@ func (p *perturbation) disturb(n *def.Node) {
 	z := &p.noise[n.ID]
 	limit := z.limit
 	switch n.Op {
-	case def.OpInput, def.OpLookup, def.OpConst, def.OpParam, def.OpColFloat, def.OpNeg, def.OpAbs, def.OpMin, def.OpMax, def.OpSelect, def.OpRowMax, def.OpRowMin, def.OpAt, def.OpPacked, def.OpUnpacked:
+	case def.OpInput, def.OpLookup, def.OpPartner, def.OpConst, def.OpParam, def.OpColFloat, def.OpNeg, def.OpAbs, def.OpMin, def.OpMax, def.OpSelect, def.OpRowMax, def.OpRowMin, def.OpAt, def.OpPacked, def.OpUnpacked:
 		limit = math.Inf(1) // none is larger than all that it is made of
 	}
 	switch {

@@ -155,7 +155,7 @@ func (p *perturbation) newSlopes(n *def.Node, length int) []slope {
 	if n.Op.IsRowReduction() || n.Op == def.OpColSum || n.Op == def.OpTotalSum {
 		return nil
 	}
-	if n.Op == def.OpLookup { // the error of an element that is read is its own
+	if n.Op == def.OpLookup || n.Op == def.OpPartner { // the error of an element that is read is its own
 		return []slope{}
 	}
 	z := make([]slope, len(n.Args))

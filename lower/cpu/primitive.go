@@ -24,7 +24,7 @@ var primitives = map[def.Op]primitive{
 	def.OpNeg: neg, def.OpAbs: abs, def.OpMin: minimum, def.OpMax: maximum, def.OpRint: rint, def.OpScale: scale,
 	def.OpIToF: itof, def.OpFToI: ftoi, def.OpIAdd: iadd, def.OpISub: isub, def.OpIAnd: iand, def.OpIOr: ior,
 	def.OpIMul: imul, def.OpUMulHigh: umulHigh, def.OpIXor: ixor,
-	def.OpShl: shl, def.OpShr: shr, def.OpShrU: shrU, def.OpSelect: choose,
+	def.OpShl: shl, def.OpShr: shr, def.OpShrU: shrU, def.OpSelect: choose, def.OpPartner: partner,
 }
 
 // Comparisons by type of argument, and roundings by format.
@@ -38,6 +38,15 @@ var (
 	rounds  = map[num.DType]primitive{num.F16: roundF16, num.BF16: roundBF16, num.F32: copyValues}
 	srounds = map[num.DType]primitive{num.F16: sroundF16, num.BF16: sroundBF16, num.F32: copyValues}
 )
+
+// partner exchanges the values of each pair. Chunks consist of pairs, except at the end of a row.
+func partner(d, a, _, _ []float32) {
+	last := len(d) &^ 1
+	for i := 0; i < last; i += 2 {
+		d[i], d[i+1] = a[i+1], a[i]
+	}
+	clear(d[last:])
+}
 
 func add(d, a, b, _ []float32) {
 	a, b = a[:len(d)], b[:len(d)]

@@ -83,13 +83,14 @@ func (k *rowwise) wordGroups(s *text, p *lower.Program, flat string) {
 // elementsOf declares the values of element j.
 func (k *rowwise) elementsOf(s *text, p *lower.Program, column string) {
 	for _, step := range p.Passes[0].Elements.Steps {
-		switch step.Action {
-		case lower.Load:
-			k.get(s, step.Node, k.operands[step.Operand]+"_group")
-		case lower.LoadRow:
-			k.get(s, step.Node, name(step.Node)+"_values")
-		case lower.Compute:
-			k.compute(s, step.Node, column)
+		n := step.Node
+		switch {
+		case step.Action == lower.Load, step.Action == lower.LoadRow:
+			k.get(s, n, k.groupName(n))
+		case step.Action == lower.Compute && n.Op == def.OpPartner:
+			k.getPartner(s, n, k.groupName(n.Args[0]))
+		case step.Action == lower.Compute:
+			k.compute(s, n, column)
 		}
 	}
 }
@@ -112,11 +113,30 @@ func (k *rowwise) compute(s *text, n *def.Node, column string) {
 
 // get declares element j of a group.
 func (k *rowwise) get(s *text, n *def.Node, group string) {
+	k.declare(s, n, k.element(n, group, "j"))
+}
+
+// getPartner declares the partner of element j of a group, which is in the same one; outside the row a
+// group has zeros.
+func (k *rowwise) getPartner(s *text, n *def.Node, group string) {
+	k.declare(s, n, k.element(n.Args[0], group, "j ^ 1"))
+}
+
+// element returns the expression of an element of the group that n reads.
+func (k *rowwise) element(n *def.Node, group, j string) string {
 	format := k.dtypes[operandOf(n)].String()
 	if n.Op == def.OpStored {
 		format = "stored"
 	}
-	k.declare(s, n, fmt.Sprintf("get_%s(%s, j)", format, group))
+	return fmt.Sprintf("get_%s(%s, %s)", format, group, j)
+}
+
+// groupName returns the name of the group of an operand or lookup.
+func (k *rowwise) groupName(n *def.Node) string {
+	if n.Op == def.OpLookup {
+		return name(n) + "_values"
+	}
+	return k.operands[n.Operand] + "_group"
 }
 
 // elements writes the kernel that stores element outputs, row by row.

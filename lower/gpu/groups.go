@@ -221,7 +221,11 @@ func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
 			k.get(s, n, groups[n])
 			continue
 		}
-		k.compute(s, n, w.column())
+		if n.Op == def.OpPartner {
+			k.getPartner(s, n, groups[n.Args[0]])
+		} else {
+			k.compute(s, n, w.column())
+		}
 		switch v := find(p.keeps, n); {
 		case v == nil:
 		case w.storage.isUnrolled():

@@ -142,13 +142,11 @@ func (k *rowwise) singleElement(s *text, p *lower.Program) {
 	for _, step := range p.Passes[0].Elements.Steps {
 		n := step.Node
 		switch {
-		case step.Action == lower.Load && n.Extent == def.PerColumn:
-			k.declare(s, n, k.loadOf(n, "c"))
-		case step.Action == lower.Load:
-			k.declare(s, n, k.loadOf(n, fmt.Sprintf("row * p.%s_stride + c", k.operands[n.Operand])))
-		case step.Action == lower.LoadRow:
-			k.declare(s, n, k.lookupAt(n, "c"))
+		case step.Action == lower.Load, step.Action == lower.LoadRow:
+			k.declare(s, n, k.singleLoad(n, "c"))
 		case step.Action != lower.Compute:
+		case n.Op == def.OpPartner:
+			k.declare(s, n, k.singlePartner(n))
 		case isWord(n):
 			k.declare(s, n, k.singleWord(n))
 		case n.Op == def.OpCol:
@@ -159,6 +157,22 @@ func (k *rowwise) singleElement(s *text, p *lower.Program) {
 			k.declare(s, n, k.expression(n))
 		}
 	}
+}
+
+// singleLoad returns the expression that reads an operand or a lookup in a column of the row.
+func (k *rowwise) singleLoad(n *def.Node, column string) string {
+	switch {
+	case n.Op == def.OpLookup:
+		return k.lookupAt(n, column)
+	case n.Extent == def.PerColumn:
+		return k.loadOf(n, column)
+	}
+	return k.loadOf(n, fmt.Sprintf("row * p.%s_stride + %s", k.operands[n.Operand], column))
+}
+
+// singlePartner returns the expression of a partner in column c.
+func (k *rowwise) singlePartner(n *def.Node) string {
+	return fmt.Sprintf("(c ^ 1) < p.cols ? %s : %s", k.singleLoad(n.Args[0], "(c ^ 1)"), zero(n.Type))
 }
 
 // totalNext writes the kernel that adds up the sums of flat rows.
@@ -290,10 +304,12 @@ func (k *rowwise) columns(s *text) {
 		s.line("BARRIER(); // all threads have read the sums, part may be overwritten")
 	}
 	for _, step := range p.Late.Columns.Steps {
-		switch n := step.Node; step.Action {
-		case lower.Load:
+		switch n := step.Node; {
+		case step.Action == lower.Load:
 			k.declare(s, n, fmt.Sprintf("here ? %s : %s", k.loadOf(n, "c"), zero(n.Type)))
-		case lower.Compute:
+		case step.Action == lower.Compute && n.Op == def.OpPartner:
+			k.declare(s, n, k.singlePartner(n))
+		case step.Action == lower.Compute:
 			k.declare(s, n, k.expression(n))
 		}
 	}

@@ -9,6 +9,7 @@ package randdef
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -48,8 +49,9 @@ type expression struct {
 	used      map[def.Value]bool
 	elements  []string // names of element inputs of floats
 	inputs    []def.Value
-	stores    []string // operands whose storage a rounding may name
-	functions int      // calls left: each is a few dozen nodes
+	isPaired  map[string]bool // inputs that are read by partner, and therefore not written
+	stores    []string        // operands whose storage a rounding may name
+	functions int             // calls left: each is a few dozen nodes
 	names     int
 	operands  int  // declared so far
 	slots     int  // inputs with slots
@@ -95,6 +97,9 @@ func (e *expression) leaves() {
 	e.operands += len(e.inputs)
 	e.values = append(e.values, lookups...)
 	if e.oneIn(3) {
+		e.partner()
+	}
+	if e.oneIn(3) {
 		except := b.IntParam("except")
 		e.add(b.InIndex("label", except))
 		e.operands++
@@ -110,6 +115,18 @@ func (e *expression) leaves() {
 		e.add(b.Col())
 	}
 	e.stores = append(e.stores, firstOutput)
+}
+
+// partner reads an operand or a lookup in the other columns of pairs.
+func (e *expression) partner() {
+	at := e.g.Below(len(e.values))
+	if e.values[at].Extent()&def.PerColumn == 0 {
+		at = 0
+	}
+	if at < len(e.elements) {
+		e.isPaired = map[string]bool{e.elements[at]: true}
+	}
+	e.add(e.values[at].Partner())
 }
 
 // integers declares inputs of int32 that are no indices.
@@ -578,6 +595,7 @@ func (e *expression) integer() def.Value {
 func (e *expression) outputs() {
 	e.late = false
 	taken := map[string]bool{}
+	maps.Copy(taken, e.isPaired)
 	store := func(name string, v def.Value) {
 		var rule []def.Rule
 		if v.Type() == def.Float {

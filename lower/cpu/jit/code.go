@@ -63,9 +63,10 @@ const (
 	opBlend  // dst = a's top bit ? b : c
 
 	// Memory. An array has a vector at the position of the loop.
-	opLoad    // dst = array, widened from format; its pattern if isInt
-	opStore   // array = a, narrowed to format; of bf16 the high half, which must have been rounded
-	opLoadOne // dst = all lanes the first element of an array
+	opLoad        // dst = array, widened from format; its pattern if isInt
+	opLoadPartner // dst = the same of the other column of each pair, zeros outside the row
+	opStore       // array = a, narrowed to format; of bf16 the high half, which must have been rounded
+	opLoadOne     // dst = all lanes the first element of an array
 	opStoreOne
 	opLoadAt  // dst = all lanes element a of an array, +0 outside the row
 	opFindRow // the array is row a of table imm, or of zeros if the table has no such row
@@ -88,7 +89,7 @@ var opcodeNames = [opCount]string{
 	opIntAdd: "iadd", opIntSub: "isub", opIntMul: "imul", opAddOnce: "addonce", opMulHigh: "mulhigh", opAnd: "and", opAndNot: "andnot", opOr: "or", opXor: "xor",
 	opShl: "shl", opShr: "shr", opShrU: "shru", opShlBy: "shlby", opShrBy: "shrby", opShrUBy: "shruby",
 	opIntToFloat: "itof", opFloatToInt: "ftoi", opRoundF16: "roundf16", opRoundHigh: "roundhigh", opMask: "mask", opSelect: "select", opBlend: "blend",
-	opLoad: "load", opStore: "store", opLoadOne: "loadone", opStoreOne: "storeone", opLoadAt: "loadat", opFindRow: "findrow", opColumn: "column",
+	opLoad: "load", opLoadPartner: "loadpartner", opStore: "store", opLoadOne: "loadone", opStoreOne: "storeone", opLoadAt: "loadat", opFindRow: "findrow", opColumn: "column",
 	opAddTo: "addto", opAddLane: "addlane", opCarry: "carry",
 	opSwap: "swap", opTree: "tree",
 }
@@ -115,7 +116,7 @@ type instruction struct {
 	op     opcode
 	pred   predicate
 	format num.DType
-	isInt  bool // opLoad, opLoadOne: patterns; opAddTo: integers
+	isInt  bool // opLoad, opLoadPartner, opLoadOne: patterns; opAddTo: integers
 	dst    value
 	args   [4]value // none where there is no argument
 	array  int      // opLoad, opStore and so on

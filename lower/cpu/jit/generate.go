@@ -424,7 +424,7 @@ func (c *code) memory() (arrays, sums []int) {
 	for i := range c.instructions {
 		in := &c.instructions[i]
 		switch in.op {
-		case opLoad, opStore, opAddTo:
+		case opLoad, opLoadPartner, opStore, opAddTo:
 			if !slices.Contains(arrays, in.array) {
 				arrays = append(arrays, in.array)
 			}

@@ -149,6 +149,8 @@ func (t *neon) emit(in *instruction, dst int, args [4]argument, at position) {
 	case opStoreOne:
 		t.I(LDR, X3, t.word(t.l.arrays[in.array].pointer))
 		t.storeOne(reg(0), X3, in.format)
+	case opLoadPartner:
+		t.loadPartner(d, in, at)
 	case opLoadAt:
 		t.loadAt(d, reg(0), in)
 	case opFindRow:
@@ -480,14 +482,31 @@ func (t *neon) storeOne(a Vec, p Reg, format num.DType) {
 
 // loadAt makes a vector of the element at an index, or zeros if it is outside.
 func (t *neon) loadAt(d, index Vec, in *instruction) {
-	outside, done := t.Label(), t.Label()
 	t.I(UMOV, X3.W(), index.Lane(S1, 0))
+	t.loadInside(d, in)
+}
+
+// loadPartner makes a vector of the elements in the other columns of pairs. A vector begins with a
+// pair.
+func (t *neon) loadPartner(d Vec, in *instruction, at position) {
+	if at.mode != single {
+		t.loadArray(d, in, at)
+		t.swap(d, d, 1)
+		return
+	}
+	t.I(EOR, X3, X1, Imm(1))
+	t.loadInside(d, in)
+}
+
+// loadInside makes a vector of the element in column X3, or zeros if it is outside the row.
+func (t *neon) loadInside(d Vec, in *instruction) {
+	outside, done := t.Label(), t.Label()
 	t.I(LDR, X4, t.word(wordCols))
 	t.I(CMP, X3, X4) // a negative index is a large one
 	t.I(BCOND, HS, outside)
 	t.I(LDR, X4, t.word(t.l.arrays[in.array].pointer))
 	t.I(ADD, X3, X4, X3, Lsl(in.format.Size()/2))
-	t.loadOne(d, X3, in.format, false)
+	t.loadOne(d, X3, in.format, in.isInt)
 	t.I(B, done)
 	t.Bind(outside)
 	t.I(MOVI, d.As(S4), Imm(0))

@@ -348,6 +348,8 @@ func (s *selector) arithmetic(n *def.Node, format num.DType) value {
 			return s.choose(k.pred, k.a, k.b, arg(1), arg(2))
 		}
 		return s.add(opBlend, arg(0), arg(1), arg(2))
+	case def.OpPartner:
+		return s.partner(n.Args[0])
 	case def.OpCol:
 		return s.add(opColumn)
 	case def.OpColFloat:
@@ -367,6 +369,19 @@ func (s *selector) arithmetic(n *def.Node, format num.DType) value {
 		return high
 	}
 	panic("jit: no code for " + n.Op.String())
+}
+
+// partner selects the load of what n reads, in the other column of each pair.
+func (s *selector) partner(n *def.Node) value {
+	in := instruction{op: opLoadPartner, isInt: n.Op == def.OpStored, note: n.Name}
+	if n.Op == def.OpLookup {
+		in.format = s.plan.DTypes[n.Args[0].Operand]
+		in.array = s.rowArray(n, in.format)
+	} else {
+		in.format = s.plan.DTypes[n.Operand]
+		in.array = s.operandArray(n.Operand)
+	}
+	return s.addWith(in)
 }
 
 // limit selects a minimum or maximum with a constant, for which processors need fewer

@@ -216,6 +216,8 @@ func (t *x86) emit(in *instruction, dst int, args [4]argument, at position) {
 	case opStoreOne:
 		t.G(MOV, 64, RSI, t.at(t.l.arrays[in.array].pointer))
 		t.storeOne(reg(0), At(RSI, 0), in.format)
+	case opLoadPartner:
+		t.loadPartner(d, in, at)
 	case opLoadAt:
 		t.loadAt(d, reg(0), in)
 	case opFindRow:

@@ -150,12 +150,30 @@ func (t *x86) storeOne(a Vec, m Mem, format num.DType) {
 
 // loadAt makes a vector of the element at an index, or zeros if it is outside.
 func (t *x86) loadAt(d, index Vec, in *instruction) {
-	outside, done := t.Label(), t.Label()
 	t.V(VMOVD, X, RAX, index)
+	t.loadInside(d, in)
+}
+
+// loadPartner makes a vector of the elements in the other columns of pairs. A vector begins with a
+// pair, and lanes outside the row are zeros.
+func (t *x86) loadPartner(d Vec, in *instruction, at position) {
+	if at.mode != single {
+		t.loadArray(d, in, at)
+		t.swap(d, d, 1)
+		return
+	}
+	t.G(MOV, 64, RAX, RCX)
+	t.G(XOR, 64, RAX, Imm(1))
+	t.loadInside(d, in)
+}
+
+// loadInside makes a vector of the element in column RAX, or zeros if it is outside the row.
+func (t *x86) loadInside(d Vec, in *instruction) {
+	outside, done := t.Label(), t.Label()
 	t.G(CMP, 64, RAX, t.at(wordCols)) // a negative index is a large one
 	t.J(AboveEqual, outside)
 	t.G(MOV, 64, RSI, t.at(t.l.arrays[in.array].pointer))
-	t.loadOne(d, At(RSI, 0).Plus(RAX, uint8(in.format.Size())), in.format, false)
+	t.loadOne(d, At(RSI, 0).Plus(RAX, uint8(in.format.Size())), in.format, in.isInt)
 	t.Jmp(done)
 	t.Bind(outside)
 	t.vec(VPXORD, d, d, d)
