@@ -25,12 +25,12 @@ import (
 // generateFlags are the flags of generate.
 type generateFlags struct {
 	modelFlags
-	sampling                          answer.Sampling
-	most, top, choices, guesses       int
-	bias, stops                       []string
-	noEnd, isChat, isEcho, json       bool
-	system, date, file, batch         string
-	together                          int // answers
+	sampling                    answer.Sampling
+	most, top, choices, guesses int
+	bias, stops                 []string
+	noEnd, isChat, isEcho, json bool
+	system, date, file, batch   string
+	together                    int // answers
 }
 
 func newGenerate() *cobra.Command {
