@@ -1,6 +1,7 @@
 package ranks
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"sync"
@@ -309,11 +310,12 @@ func (g *Memory) look(waiting []int, word int, value uint64, now time.Time) erro
 		}
 		switch {
 		case state == lost:
-			return &PeerError{r, g.fate(r)}
+			return &PeerError{r, cmp.Or(g.fate(r), "has ended")}
 		case state == left && g.heads[r].load(word) < value:
 			return &PeerError{r, "has left"}
 		case state > leftFor:
-			return &PeerError{int(state/leftFor) - 1, fmt.Sprintf("has failed, as rank %d says", r)}
+			cause := int(state/leftFor) - 1
+			return &PeerError{cause, cmp.Or(g.fate(cause), fmt.Sprintf("has failed, as rank %d says", r))}
 		}
 	}
 	for _, r := range waiting {
@@ -324,14 +326,11 @@ func (g *Memory) look(waiting []int, word int, value uint64, now time.Time) erro
 	return nil
 }
 
-// fate returns what is known of a rank that has ended.
+// fate returns what is known of the end of a rank; "" for nothing.
 func (g *Memory) fate(rank int) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if text := g.fates[rank]; text != "" {
-		return text
-	}
-	return "has ended"
+	return g.fates[rank]
 }
 
 // leave tells the others why this rank does not go on.

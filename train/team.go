@@ -29,7 +29,7 @@ type team struct {
 	spans [][]span // of each rank: what it changes of each weight
 
 	sum    *tensor.Tensor   // the gradients of the own spans, one behind the other
-	levels []*tensor.Tensor // sums of a round that wait for others
+	levels []*tensor.Tensor // sums of a round that wait for others, from the second on
 	rows   []*tensor.Tensor // of each weight: the square sum of each flat row of its gradient
 	all    *tensor.Tensor   // all of these, one behind the other
 	totals *tensor.Tensor   // of each weight
@@ -110,13 +110,13 @@ func (t *Trainer) allocateTeam() error {
 	waiting := tree{leaves: t.config.Leaves}
 	for _, list := range m.nodes {
 		for _, n := range list {
-			waiting.push(n, func(int) error { return nil })
-			if len(waiting.nodes)+1 > len(m.levels) {
+			if len(waiting.nodes) == len(m.levels) {
 				m.levels = append(m.levels, nil)
 			}
+			waiting.push(n, func(int) error { return nil })
 		}
 	}
-	for i := range m.levels {
+	for i := 1; i < len(m.levels); i++ { // the first is sum
 		if m.levels[i], err = t.tensor(num.F32, max(1, min(n, roundElements))); err != nil {
 			return err
 		}
@@ -243,10 +243,11 @@ func (t *Trainer) addUp(at, n int) error {
 	m, sums := t.team, tree{leaves: t.config.Leaves}
 	var waiting []*tensor.Tensor
 	for i := range m.levels {
-		x, err := flat(m.levels[i], 0, n)
+		level, lo := m.levels[i], 0
 		if i == 0 {
-			x, err = flat(m.sum, at, at+n)
+			level, lo = m.sum, at
 		}
+		x, err := flat(level, lo, lo+n)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"tokitai/internal/await"
+	"tokitai/train"
+)
+
+// childrenOf returns the processes that a process has started.
+func childrenOf(pid int) []int {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	var list []int
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		var child, parent int
+		var state string
+		_, rest, _ := strings.Cut(string(text), ") ")
+		fmt.Sscanf(string(text), "%d", &child)
+		if fmt.Sscanf(rest, "%s %d", &state, &parent); parent == pid && state != "Z" {
+			list = append(list, child)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// rankedRun returns the arguments of a run that three ranks train.
+func rankedRun(folder string) []string {
+	args := []string{"train", "--data", "grammar:2000", "--device", "cpu", "--out", folder, "--ranks", "3"}
+	for _, s := range []string{"layers=1", "width=8", "heads=2", "kv_heads=1", "hidden=8", "block=4", "batch=4", "leaves=4", "warmup=0", "steps=60", "checkpoint_every=5", "validate_every=0"} {
+		args = append(args, "--set", s)
+	}
+	return args
+}
+
+// stepsOf returns how many steps a run has taken.
+func stepsOf(folder string) int {
+	list, _ := train.ReadMetrics(folder)
+	return len(list)
+}
+
+// TestTrainRankKilled: a run one of whose ranks is killed names it, goes on, and has the chain of one process.
+func TestTrainRankKilled(t *testing.T) {
+	t.Parallel()
+	alone := filepath.Join(t.TempDir(), "alone")
+	args := rankedRun(alone)
+	args[slices.Index(args, "--ranks")+1] = "1"
+	code, want, stderr := program(t.Context(), args...)
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	folder, seed := filepath.Join(t.TempDir(), "run"), rand.Uint64()
+	t.Logf("seed %d", seed)
+	p := startProgram(t, rankedRun(folder)...)
+	at := 5 + rand.New(rand.NewPCG(seed, 0)).IntN(40)
+	await.For(t, "steps", func() bool { return stepsOf(folder) >= at })
+	children := childrenOf(p.Process.Pid)
+	if len(children) != 2 {
+		t.Fatalf("children %v, want two", children)
+	}
+	if err := syscall.Kill(children[1], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.await(t, "resumed behind step ")
+	p.await(t, "step 60  chain ")
+	p.Wait()
+	if got := p.stderr.String(); !strings.Contains(got, fmt.Sprintf("rank 2 (process %d) has ended: signal killed; the run goes on from its last checkpoint", children[1])) {
+		t.Errorf("standard error: %q", got)
+	}
+	lines, err := train.ReadMetrics(folder)
+	if err != nil || len(lines) < 60 || !strings.Contains(want, "step 60  chain "+lines[59].Chain+"\n") {
+		t.Errorf("%d lines, want those of a run that ends with %q; %v", len(lines), want, err)
+	}
+}
+
+// TestTrainRanksStopped: SIGTERM ends a run of several ranks with a checkpoint, and leaves no processes.
+func TestTrainRanksStopped(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "run")
+	args := append(rankedRun(folder), "--set", "steps=1000000", "--set", "checkpoint_every=0")
+	p := startProgram(t, args...)
+	await.For(t, "steps", func() bool { return stepsOf(folder) > 2 })
+	children := childrenOf(p.Process.Pid)
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.await(t, "chain ")
+	p.Wait()
+	if p.ProcessState.ExitCode() != exitUndecided {
+		t.Errorf("exit code %d, %s", p.ProcessState.ExitCode(), p.stderr.String())
+	}
+	list, err := train.Checkpoints(folder)
+	if err != nil || len(list) != 1 || list[0].Step != stepsOf(folder) {
+		t.Errorf("checkpoints %v behind %d steps, %v", list, stepsOf(folder), err)
+	}
+	for _, pid := range children {
+		if err := syscall.Kill(pid, 0); err == nil {
+			t.Errorf("process %d of a rank is left", pid)
+		}
+	}
+}
