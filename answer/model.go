@@ -78,6 +78,9 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.HasFeatures() {
+		return nil, badInput("%s: it is a network of features, which answers nothing with text", file)
+	}
 	list, err := c.Weights()
 	if err != nil {
 		return nil, badInput("%s: %w", file, err)
@@ -95,7 +98,7 @@ func Load(q *engine.Queue, path string) (*Model, error) {
 		}
 		weights[e.Name] = t
 	}
-	m, err := NewModel(nameOf(path), *c, weights)
+	m, err := NewModel(nameOf(path), c.Config, weights)
 	if err != nil {
 		return nil, err
 	}

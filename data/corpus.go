@@ -28,6 +28,9 @@ type Corpus struct {
 // Identity returns the digest.
 func (c *Corpus) Identity() string { return c.Digest }
 
+// Len returns the number of tokens.
+func (c *Corpus) Len() int { return len(c.Tokens) }
+
 // Documents is a text before it is tokens.
 type Documents [][]byte
 

@@ -6,5 +6,7 @@
 // and the number of the epoch: whoever knows the number of a step knows its blocks, so that
 // nothing about the order has to be saved.
 //
-// The package knows no model. Start with ReadDocuments, Corpus and Split; Grammar makes text of known entropy.
+// A table has rows of features and targets instead of tokens.
+//
+// The package knows no model. Start with ReadDocuments, Corpus and Split; Grammar makes text of known entropy, Synthetic a table.
 package data

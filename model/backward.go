@@ -247,7 +247,13 @@ func (g *gradients) gradient(c *Call, output string) Ref {
 		g.fail("%s: the gradient of %s is wanted, and nothing that is differentiated uses it", c.Name, out.value.Name)
 		return Ref{}
 	}
-	return out.of(whole.value)
+	if whole.isWhole() {
+		return out.of(whole.value)
+	}
+	if !out.isWhole() {
+		g.fail("%s: %s is a part of a value whose gradient is a part of another", c.Name, out)
+	}
+	return whole.As(out.shape...)
 }
 
 // target returns where the gradient of an input goes: a new value, or the same columns of the
@@ -300,7 +306,10 @@ func (g *gradients) contribute(in, gradient Ref) {
 		g.fail("%s is used whole and in parts, want one of them: its gradient would be written twice", v.Name)
 		return
 	}
-	if gradient = refTo(gradient.value); gradient.value.DType != gradientFormat(v) {
+	if gradient.isWhole() {
+		gradient = refTo(gradient.value)
+	}
+	if gradient.value.DType != gradientFormat(v) {
 		gradient = g.storedLike(gradient, gradientFormat(v))
 	}
 	gradient = gradient.As(v.Shape...)
@@ -324,6 +333,9 @@ func (g *gradients) ofWeights() map[string]Ref {
 		}
 		if other, isTaken := owner[r.value]; isTaken {
 			g.fail("%s and %s have one gradient, want one each", other, v.Name)
+		}
+		if !r.isWhole() {
+			g.fail("the gradient of %s is %s, a part of a value, want one of its own", v.Name, r)
 		}
 		owner[r.value] = v.Name
 		list[v.Name] = r

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"math"
+
 	"tokitai/def"
 	"tokitai/fn"
 	"tokitai/num"
@@ -56,6 +58,32 @@ var (
 		s := def.RowSum(e).As("s")
 		b.OutRow("h", fn.Log(s).Sub(def.RowSum(e.Mul(z)).Div(s)), def.Only(num.F32))
 		b.Formula("h[r] = -sum over c of p[r,c] * ln(p[r,c]), p = softmax(x[r,:])")
+	}))
+
+	// Top keeps the k largest values of each row, of equal ones the first, and counts for each column the rows that keep it.
+	Top = def.Must(def.Rowwise("model.top", func(b *def.Builder) {
+		x := b.In("x")
+		isKept := def.Rank(x).Less(b.IntParam("k", def.Between(1, math.MaxInt32))).As("kept")
+		b.Out("y", def.Select(isKept, x, def.Zero), def.Like("x"))
+		b.OutCol("count", def.ColSum(def.Select(isKept, def.IntConst(1), def.IntConst(0))), def.Only(num.I32))
+		b.Formula("y[r,c] = x[r,c] if it is one of the k largest of row r, else 0", "count[c] = the rows in which it is")
+	}))
+	TopBackward = def.Must(def.Rowwise("model.top.backward", func(b *def.Builder) {
+		dy, x := b.In("dy"), b.In("x", def.Like("dy"))
+		isKept := def.Rank(x).Less(b.IntParam("k", def.Between(1, math.MaxInt32))).As("kept")
+		b.Out("dx", def.Select(isKept, dy, def.Zero), def.Like("dy"))
+		b.Formula("dx[r,c] = dy[r,c] if x[r,c] is one of the k largest of row r, else 0")
+	}))
+
+	// SquaredError is the loss of rows of numbers, with its gradient times scale. A target that is NaN does not count.
+	SquaredError = def.Must(def.Rowwise("model.squared.error", func(b *def.Builder) {
+		y := b.In("y", def.Only(num.F32))
+		target := b.In("target", def.Only(num.F32))
+		scale := b.Param("scale")
+		d := def.Select(target.Equal(target), y.Sub(target), def.Zero).As("d")
+		b.OutRow("loss", def.RowSum(d.Mul(d)), def.Only(num.F32))
+		b.Out("dy", d.Add(d).Mul(scale), def.Only(num.F32))
+		b.Formula("loss[r] = sum over c of d[r,c]^2, d = y - target, or 0 where the target is NaN", "dy = 2 * d * scale")
 	}))
 
 	// Scale multiplies by a number.

@@ -348,6 +348,16 @@ func evaluate(c Config, weights map[string][]float32, tokens, labels []int32) (v
 
 // evaluateAt is evaluate with other values of one weight. It also returns which experts were chosen.
 func evaluateAt(c Config, weights map[string][]float32, other string, values []float64, tokens, labels []int32, isValueOnly bool) (variable, map[string][]int, []int) {
+	n, nodes := networkOf(c, weights, other, values, isValueOnly)
+	total := n.t.number(0)
+	for at := 0; at < len(tokens); at += c.Block {
+		total = total.add(n.loss(tokens[at:][:c.Block], labels[at:][:c.Block]))
+	}
+	return total, nodes, n.choices
+}
+
+// networkOf returns a network on a tape, with other values of one weight, and the numbers of its nodes for the weights.
+func networkOf(c Config, weights map[string][]float32, other string, values []float64, isValueOnly bool) (*network, map[string][]int) {
 	n := &network{Config: c, t: newTape(isValueOnly), weights: map[string][]variable{}}
 	nodes := map[string][]int{}
 	for _, name := range slices.Sorted(maps.Keys(weights)) {
@@ -360,11 +370,7 @@ func evaluateAt(c Config, weights map[string][]float32, other string, values []f
 			n.weights[name], nodes[name] = append(n.weights[name], x), append(nodes[name], x.at)
 		}
 	}
-	total := n.t.number(0)
-	for at := 0; at < len(tokens); at += c.Block {
-		total = total.add(n.loss(tokens[at:][:c.Block], labels[at:][:c.Block]))
-	}
-	return total, nodes, n.choices
+	return n, nodes
 }
 
 // tiny is a decoder of two layers of which every setting can be changed.
@@ -408,56 +414,67 @@ func TestGradients(t *testing.T) {
 			t.Parallel()
 			tokens, labels := []int32{1, 4, 4, 0, 6, 2, 5, 3}, []int32{4, 4, 0, 6, 2, crossentropy.DefaultIgnore, 3, 1}
 			weights, gradients, loss := trainOnce(t, c, tokens, labels)
-			total, nodes := evaluate(c, weights, tokens, labels)
-			if limit := slack * total.spread(); math.Abs(loss-total.value) > limit {
-				t.Errorf("loss %v, want %v within %v", loss, total.value, limit)
-			}
+			compareGradients(t, weights, gradients, loss, func(other string, values []float64, isValueOnly bool) (variable, map[string][]int, []int) {
+				return evaluateAt(c, weights, other, values, tokens, labels, isValueOnly)
+			})
 			for name := range weights {
 				if _, has := gradients[name]; has == strings.HasSuffix(name, BiasSuffix) {
 					t.Errorf("%s has a gradient: %v, want one of each weight but the biases of routers", name, has)
-				}
-			}
-			for name, list := range gradients {
-				n := len(list)
-				signs := make([]float64, n)
-				for i := range signs {
-					signs[i] = float64(1 - 2*(i*i/3%2))
-				}
-				for _, only := range []int{-1, n / 3}[:testlevel.Pick(1, 2, 2)] {
-					direction := signs
-					if only >= 0 {
-						direction = make([]float64, n)
-						direction[only] = 1
-					}
-					got, size, at := 0.0, 0.0, map[int]float64{}
-					for i, d := range direction {
-						got += d * float64(list[i])
-						size += math.Abs(d * float64(list[i]))
-						at[nodes[name][i]] = d
-					}
-					derivative, sensitivity := total.along(at)
-					first := quotient(t, c, weights, name, direction, tokens, labels, 0x1p-10)
-					second := quotient(t, c, weights, name, direction, tokens, labels, 0x1p-11)
-					want := (4*second - first) / 3
-					near := math.Abs(want-second) + 0x1p-50*total.value/0x1p-11
-					if math.Abs(derivative-want) > near {
-						t.Errorf("%s, direction %d: the tape's derivative is %v, differences give %v within %v", name, only, derivative, want, near)
-					}
-					limit := near + slack*sensitivity
-					if math.Abs(got-want) > limit {
-						t.Errorf("%s, direction %d: gradient %v, want %v within %v", name, only, got, want, limit)
-					}
-					if only < 0 {
-						t.Logf("%s: %v, within %.2g of it; limit %.2g", name, got, math.Abs(got-want)/size, limit/size)
-					}
 				}
 			}
 		})
 	}
 }
 
+// evaluation computes the loss of a network by a tape, with other values of one weight, and the numbers of its nodes for
+// the weights; and it returns which experts were chosen.
+type evaluation func(other string, values []float64, isValueOnly bool) (variable, map[string][]int, []int)
+
+// compareGradients holds loss and gradients to an evaluation and its differences.
+func compareGradients(t *testing.T, weights, gradients map[string][]float32, loss float64, evaluate evaluation) {
+	total, nodes, _ := evaluate("", nil, false)
+	if limit := slack * total.spread(); math.Abs(loss-total.value) > limit {
+		t.Errorf("loss %v, want %v within %v", loss, total.value, limit)
+	}
+	for name, list := range gradients {
+		n := len(list)
+		signs := make([]float64, n)
+		for i := range signs {
+			signs[i] = float64(1 - 2*(i*i/3%2))
+		}
+		for _, only := range []int{-1, n / 3}[:testlevel.Pick(1, 2, 2)] {
+			direction := signs
+			if only >= 0 {
+				direction = make([]float64, n)
+				direction[only] = 1
+			}
+			got, size, at := 0.0, 0.0, map[int]float64{}
+			for i, d := range direction {
+				got += d * float64(list[i])
+				size += math.Abs(d * float64(list[i]))
+				at[nodes[name][i]] = d
+			}
+			derivative, sensitivity := total.along(at)
+			first := quotient(t, evaluate, weights, name, direction, 0x1p-10)
+			second := quotient(t, evaluate, weights, name, direction, 0x1p-11)
+			want := (4*second - first) / 3
+			near := math.Abs(want-second) + 0x1p-50*total.value/0x1p-11
+			if math.Abs(derivative-want) > near {
+				t.Errorf("%s, direction %d: the tape's derivative is %v, differences give %v within %v", name, only, derivative, want, near)
+			}
+			limit := near + slack*sensitivity
+			if math.Abs(got-want) > limit {
+				t.Errorf("%s, direction %d: gradient %v, want %v within %v", name, only, got, want, limit)
+			}
+			if only < 0 {
+				t.Logf("%s: %v, within %.2g of it; limit %.2g", name, got, math.Abs(got-want)/size, limit/size)
+			}
+		}
+	}
+}
+
 // quotient returns the quotient of differences of the loss for a step of h both ways in a direction.
-func quotient(t *testing.T, c Config, weights map[string][]float32, name string, direction []float64, tokens, labels []int32, h float64) float64 {
+func quotient(t *testing.T, evaluate evaluation, weights map[string][]float32, name string, direction []float64, h float64) float64 {
 	t.Helper()
 	var choices []int
 	loss := func(h float64) float64 {
@@ -465,7 +482,7 @@ func quotient(t *testing.T, c Config, weights map[string][]float32, name string,
 		for i, v := range weights[name] {
 			exact[i] = float64(v) + h*direction[i]
 		}
-		total, _, list := evaluateAt(c, weights, name, exact, tokens, labels, true)
+		total, _, list := evaluate(name, exact, true)
 		if choices != nil && !slices.Equal(choices, list) {
 			t.Fatalf("%s: a step of %v chooses other experts, so that differences are no derivatives: take other weights", name, h)
 		}
@@ -527,7 +544,7 @@ func trainOnce(t *testing.T, c Config, tokens, labels []int32) (weights, gradien
 		t.Fatal(err)
 	}
 	defer in.Close()
-	weights, gradients = map[string][]float32{}, map[string][]float32{}
+	weights = map[string][]float32{}
 	for _, w := range append(d.Program.Of(Weight), d.Program.Of(Fixed)...) {
 		values := c.Initial(w, 3)
 		noise := c.Initial(&Value{Name: w.Name + ".noise", Shape: []int{w.Len(), 1}}, 4)
@@ -545,10 +562,19 @@ func trainOnce(t *testing.T, c Config, tokens, labels []int32) (weights, gradien
 	if err := in.Tensor(Labels).SetInt32s(labels); err != nil {
 		t.Fatal(err)
 	}
-	for i := range d.Program.Calls {
+	gradients, loss = runOnce(t, q, &d.Network, in)
+	return weights, gradients, loss
+}
+
+// runOnce runs a network that has been given everything, and returns gradients and loss.
+func runOnce(t *testing.T, q *engine.Queue, n *Network, in *Instance) (gradients map[string][]float32, loss float64) {
+	t.Helper()
+	for i := range n.Program.Calls {
 		runBoth(t, q, in, i)
 	}
-	for name, gradient := range d.Gradients {
+	gradients = map[string][]float32{}
+	var err error
+	for name, gradient := range n.Gradients {
 		if gradients[name], err = in.Tensor(gradient).Float32s(); err != nil {
 			t.Fatal(err)
 		}
@@ -557,5 +583,5 @@ func trainOnce(t *testing.T, c Config, tokens, labels []int32) (weights, gradien
 	if err != nil {
 		t.Fatal(err)
 	}
-	return weights, gradients, float64(values[0])
+	return gradients, float64(values[0])
 }

@@ -38,6 +38,21 @@ func (c *Config) Initial(w *Value, seed uint64) []float32 {
 	return values
 }
 
+// uniform sets values to limit times k/2^31, rounded once, where k is the first word, as a signed number, of a block of
+// Philox, with the seed as key and the counter of the element as in normal.
+func uniform(values []float32, seed uint64, name string, limit float64) {
+	sum := sha256.Sum256([]byte(name))
+	for i := range values {
+		word := num.Philox(seed, counter(sum, uint64(i)))[0]
+		values[i] = float32(math.Ldexp(limit*float64(int32(word)), -31))
+	}
+}
+
+// counter returns the counter of a block of words of a tensor.
+func counter(name [32]byte, n uint64) [4]uint32 {
+	return [4]uint32{uint32(n), uint32(n >> 32), binary.LittleEndian.Uint32(name[:]), binary.LittleEndian.Uint32(name[4:])}
+}
+
 // normal returns scale times a number that is nearly normal: the sum of twelve 16-bit integers, less
 // its mean, divided by 2^16, whose variance is 1 - 2^-32. The product is exact in binary64, and
 // rounded once. The integers are the halves of the first six words of two blocks of Philox, with
@@ -46,8 +61,7 @@ func (c *Config) Initial(w *Value, seed uint64) []float32 {
 func normal(seed uint64, name [32]byte, element uint64, scale float32) float32 {
 	sum := int64(0)
 	for half := range uint64(2) {
-		n := 2*element + half
-		words := num.Philox(seed, [4]uint32{uint32(n), uint32(n >> 32), binary.LittleEndian.Uint32(name[:]), binary.LittleEndian.Uint32(name[4:])})
+		words := num.Philox(seed, counter(name, 2*element+half))
 		for _, w := range words[:4-2*half] {
 			sum += int64(w&0xffff) + int64(w>>16)
 		}

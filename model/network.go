@@ -21,6 +21,7 @@ type Network struct {
 type Measured struct {
 	Name    string // that its weights begin with
 	Bias    string // of its experts, by which it chooses them; "" without biases
+	Experts int
 	Counts  string // int32, how many rows each expert has
 	Entropy string // the sum over the rows of the entropy of the router's softmax, in nats
 }
@@ -39,7 +40,7 @@ func measured(b *Builder, name string, logits, counts Ref) Measured {
 	b.CallInto(name+"entropy.sum", norm.TotalDefinition, nil, []Ref{b.Call(name+"entropy.row", Entropy, nil, logits)[0].As(1, logits.Shape()[0])}, []Ref{total})
 	b.Keep(counts)
 	b.Keep(total)
-	return Measured{Name: name, Counts: counts.Value().Name, Entropy: total.Value().Name}
+	return Measured{Name: name, Experts: counts.Value().Len(), Counts: counts.Value().Name, Entropy: total.Value().Name}
 }
 
 // namesOf returns the names of gradients by those of their weights.

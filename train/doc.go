@@ -1,4 +1,4 @@
-// Package train trains decoders so that every bit of a run follows from its configuration and its
+// Package train trains decoders and networks of features so that every bit of a run follows from its configuration and its
 // data: on any device, however often the run is stopped and resumed.
 //
 // A Trainer takes steps. The sequences of a step are divided into leaves; the gradients of the leaves

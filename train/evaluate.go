@@ -40,9 +40,9 @@ func (t *Trainer) NewEvaluator() (*Evaluator, error) {
 	return &Evaluator{t, network, in, recording}, nil
 }
 
-// Loss returns the mean loss of all examples of the data, and how many terms it has; of nil, of the trainer's own
+// Loss returns the mean loss of all examples of the data, and how many tokens or rows they have; of nil, of the trainer's own
 // examples for validation. stop, which may be nil, is asked before each leaf.
-func (e *Evaluator) Loss(d Data, stop func() error) (loss float64, terms int, err error) {
+func (e *Evaluator) Loss(d Data, stop func() error) (loss float64, rows int, err error) {
 	x := e.t.task
 	if d != nil {
 		if x, err = newTask(&e.t.config, d, true); err != nil {
@@ -51,7 +51,7 @@ func (e *Evaluator) Loss(d Data, stop func() error) (loss float64, terms int, er
 	}
 	loss, err = e.loss(x, stop)
 	_, n := x.examples()
-	return loss, n * x.terms(), err
+	return loss, n * e.t.config.exampleRows(), err
 }
 
 // Validate returns the loss of the examples for validation.

@@ -174,7 +174,7 @@ func (t *Trainer) readRouting() error {
 func (t *Trainer) sumRouting() {
 	t.routing = nil
 	for _, r := range t.network.Routers {
-		t.routing = append(t.routing, Routing{r.Name, make([]int64, t.config.Mixture.Experts), 0})
+		t.routing = append(t.routing, Routing{r.Name, make([]int64, r.Experts), 0})
 	}
 	for i, entropy := range t.routed.entropies {
 		r := &t.routing[i%len(t.routing)]

@@ -19,10 +19,13 @@ import (
 	"tokitai/num"
 )
 
-// Config is all that decides the bits of a run, besides its data.
+// Config is all that decides the bits of a run, besides its data. The network is a decoder, or, if there are Features, that of
+// these; then the decoder's settings are zero.
 type Config struct {
 	model.Config
-	Batch     int     `json:"batch"`     // sequences of a step
+	Features model.Features `json:"features,omitzero"`
+
+	Batch     int     `json:"batch"`     // sequences of a step, or rows of features
 	Leaves    int     `json:"leaves"`    // into which they are divided
 	Steps     int     `json:"steps"`     // of the whole run
 	Optimizer string  `json:"optimizer"` // adamw or sgd
@@ -41,8 +44,22 @@ type Config struct {
 	Sums      string  `json:"sums,omitempty"` // the rule by which products of bf16 are added up: fma if it is "", or that of a tensor core, such as mma(16,25)
 }
 
-// Rows returns how many rows the network computes in a step: tokens.
-func (c *Config) Rows() int { return c.Batch * c.Block }
+// HasFeatures reports whether the network is one of features, and not a decoder.
+func (c *Config) HasFeatures() bool { return c.Features != model.Features{} }
+
+// Rows returns how many rows the network computes in a step: tokens, or rows of features.
+func (c *Config) Rows() int { return c.Batch * c.exampleRows() }
+
+// RowName returns what rows are called: tokens or rows.
+func (c *Config) RowName() string {
+	if c.HasFeatures() {
+		return "rows"
+	}
+	return "tokens"
+}
+
+// exampleRows returns how many rows an example has: those of a block, or one.
+func (c *Config) exampleRows() int { return max(1, c.Block) }
 
 // FastSums stands for the rule of the tensor cores of the device that begins a run.
 const FastSums = "fast"
@@ -101,6 +118,15 @@ func Default() Settings {
 	}
 }
 
+// DefaultFeatures returns the settings of a small network of features.
+func DefaultFeatures() Settings {
+	s := Default()
+	s.Config.Config, s.Tokenizer = model.Config{}, ""
+	s.Features, s.Batch, s.Steps, s.Warmup = model.FeatureSizes["nano"], 128, 1000, 5
+	s.Rates, s.Decay, s.Beta2 = "router=0.1", 0.01, 0.999
+	return s
+}
+
 // ReadSettings reads a configuration file: a JSON object. Settings that it lacks are those of s.
 func ReadSettings(path string, s Settings) (Settings, error) {
 	text, err := os.ReadFile(path)
@@ -124,6 +150,7 @@ func (s *Settings) decode(text []byte) error {
 		}
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields() // of mixture and rope too
 	err := d.Decode(s)
 	if s.Storage == num.F32.String() { // what is there without saying so, so that runs with the same bits have the same settings
 		s.Storage = ""
@@ -134,7 +161,10 @@ func (s *Settings) decode(text []byte) error {
 	if e, isType := err.(*json.UnmarshalTypeError); isType {
 		return badInput("setting %s is %s, want %s", e.Field[strings.LastIndexByte(e.Field, '.')+1:], e.Value, e.Type)
 	}
-	return err
+	if err != nil {
+		return badInput("%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
 }
 
 func unknown(name string) error {
@@ -209,8 +239,8 @@ func eachField(v reflect.Value, f func(name string, value any)) {
 
 // Check returns an error for settings that no run can have.
 func (s *Settings) Check() error {
-	if err := s.Config.Config.Check(); err != nil {
-		return badInput("%w", err)
+	if err := s.checkNetwork(); err != nil {
+		return err
 	}
 	if err := s.checkPrecision(); err != nil {
 		return err
@@ -218,14 +248,16 @@ func (s *Settings) Check() error {
 	share := func(v float64) bool { return v >= 0 && v < 1 }
 	size := func(v float64) bool { return v >= 0 && v <= math.MaxFloat32 }
 	switch {
+	case s.HasFeatures() && (s.Tokenizer != "" || s.SampleEvery != 0):
+		return badInput("tokenizer is %q and sample_every %d: a network of features has neither tokens nor samples of text", s.Tokenizer, s.SampleEvery)
 	case s.Tokenizer == "bytes" && s.Vocabulary != data.Vocabulary:
 		return badInput("vocabulary is %d, want %d: the tokens are bytes, and one that begins documents", s.Vocabulary, data.Vocabulary)
 	case s.Batch < 1 || s.Leaves < 1 || s.Batch%s.Leaves != 0:
 		return badInput("leaves is %d for a batch of %d, want a divisor of it", s.Leaves, s.Batch)
-	case s.Batch/s.Leaves > model.MaxLeafTokens/s.Block:
-		return badInput("leaves is %d, want more: a leaf of %d tokens is longer than %d", s.Leaves, s.Batch/s.Leaves*s.Block, model.MaxLeafTokens)
-	case s.Batch > 1<<24/s.Block:
-		return badInput("batch is %d, want at most 2^24 tokens in a step", s.Batch)
+	case s.Batch/s.Leaves > model.MaxLeafTokens/s.exampleRows():
+		return badInput("leaves is %d, want more: a leaf of %d tokens or rows is longer than %d", s.Leaves, s.Rows()/s.Leaves, model.MaxLeafTokens)
+	case s.Batch > 1<<24/s.exampleRows():
+		return badInput("batch is %d, want at most 2^24 tokens or rows in a step", s.Batch)
 	case s.Mixture.Balance > 0 && s.Batch*s.Block > math.MaxInt32/s.Mixture.PerToken:
 		return badInput("batch is %d, want less: the experts of a step are counted in 32 bits, %d for each token", s.Batch, s.Mixture.PerToken)
 	case s.Steps < 1 || s.Steps > math.MaxInt32/s.Leaves:
@@ -253,6 +285,26 @@ func (s *Settings) Check() error {
 	}
 	_, err := s.groups()
 	return err
+}
+
+// checkNetwork returns an error for a network that there is not, and for settings of a decoder that a network of features
+// would ignore.
+func (c *Config) checkNetwork() error {
+	if !c.HasFeatures() {
+		if err := c.Config.Check(); err != nil {
+			return badInput("%w", err)
+		}
+		return nil
+	}
+	none := *c
+	none.Config = model.Config{}
+	if list := c.Differences(none); len(list) > 0 {
+		return badInput("%s: it is for decoders, and features describes the network", list[0])
+	}
+	if err := c.Features.Check(); err != nil {
+		return badInput("%w", err)
+	}
+	return nil
 }
 
 // checkPrecision returns an error for formats in which nothing is trained, and rules that add up nothing.

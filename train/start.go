@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,8 +17,9 @@ import (
 
 // Start is a network with its weights, from which a run can begin.
 type Start struct {
-	Config    model.Config // in f32: in what precision the weights were trained or stored is not taken over
-	Tokenizer string       // path of the tokenizer.json that belongs to it, or ""
+	Config    model.Config   // in f32: in what precision the weights were trained or stored is not taken over
+	Features  model.Features // of a network of features, whose Config is zero
+	Tokenizer string         // path of the tokenizer.json that belongs to it, or ""
 
 	weights map[string]startWeight
 }
@@ -25,6 +27,17 @@ type Start struct {
 type startWeight struct {
 	shape  []int
 	values []float32
+}
+
+// Settings returns the default settings for such a network.
+func (s *Start) Settings() Settings {
+	base := Default()
+	if s.Features != (model.Features{}) {
+		base = DefaultFeatures()
+	}
+	base.Config.Config, base.Features = s.Config, s.Features
+	base.Tokenizer = cmp.Or(s.Tokenizer, base.Tokenizer)
+	return base
 }
 
 // ReadStart reads the newest checkpoint of a run, a checkpoint, or a folder of transformers. Weights of
@@ -65,7 +78,7 @@ func (s *Start) readCheckpoint(path string) error {
 		return err
 	}
 	c.Storage = ""
-	s.Config = *c
+	s.Config, s.Features = c.Config, c.Features
 	for _, e := range entries {
 		a := num.Array{Data: e.Data, DType: e.DType, Rows: 1, Cols: len(e.Data) / e.DType.Size()}
 		s.weights[e.Name] = startWeight{e.Shape, floats(&a)}

@@ -6,10 +6,12 @@ import (
 	"tokitai/op/crossentropy"
 )
 
-// Data is what a run learns from: a *data.Corpus.
+// Data is what a run learns from: a *data.Corpus for decoders, a *data.Table for networks of features.
 type Data interface {
 	// Identity returns the digest of the content.
 	Identity() string
+	// Len returns the number of tokens or rows.
+	Len() int
 }
 
 // task is what a run trains: a network, and the examples that its leaves read.
@@ -30,10 +32,29 @@ type task interface {
 
 // newTask returns the task of settings. The part of the data for validation is the last tenth, or all of them.
 func newTask(c *Config, d Data, all bool) (task, error) {
-	corpus, ok := d.(*data.Corpus)
-	if !ok {
-		return nil, badInput("the data are %T, want a corpus", d)
+	switch d := d.(type) {
+	case *data.Table:
+		if c.HasFeatures() {
+			return newRegression(c, d, all)
+		}
+	case *data.Corpus:
+		if !c.HasFeatures() {
+			return newDecoding(c, d, all)
+		}
 	}
+	return nil, badInput("the data are a %T: a network of features learns from rows of numbers, a decoder from text", d)
+}
+
+// decoding trains a decoder on blocks of tokens.
+type decoding struct {
+	config *Config
+	corpus *data.Corpus
+	blocks *data.Blocks
+
+	tokens, labels []int32 // of the examples that were put last
+}
+
+func newDecoding(c *Config, corpus *data.Corpus, all bool) (task, error) {
 	if c.Vocabulary < corpus.Tokenizer.Size {
 		return nil, badInput("vocabulary is %d, want at least %d: so many tokens has the tokenizer", c.Vocabulary, corpus.Tokenizer.Size)
 	}
@@ -46,15 +67,6 @@ func newTask(c *Config, d Data, all bool) (task, error) {
 		return nil, badInput("%w", err)
 	}
 	return &decoding{config: c, corpus: corpus, blocks: blocks}, nil
-}
-
-// decoding trains a decoder on blocks of tokens.
-type decoding struct {
-	config *Config
-	corpus *data.Corpus
-	blocks *data.Blocks
-
-	tokens, labels []int32 // of the examples that were put last
 }
 
 func (d *decoding) examples() (train, validation int) { return d.blocks.Train, d.blocks.Validation }

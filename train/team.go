@@ -332,7 +332,10 @@ func (t *Trainer) gatherNotes() (loss float32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	routers := len(t.network.Routers)
+	routers, experts := len(t.network.Routers), 0
+	for _, r := range t.network.Routers {
+		experts += r.Experts
+	}
 	lists := make([]struct {
 		losses []float32
 		routed
@@ -341,7 +344,7 @@ func (t *Trainer) gatherNotes() (loss float32, err error) {
 		from, to := leavesOf(t.config.Leaves, m.Size(), r)
 		l := &lists[r]
 		l.losses = make([]float32, len(m.nodes[r]))
-		l.counts, l.entropies = make([]int32, (to-from)*routers*t.config.Mixture.Experts), make([]float32, (to-from)*routers)
+		l.counts, l.entropies = make([]int32, (to-from)*experts), make([]float32, (to-from)*routers)
 		m.receive[r] = sized(m.receive[r], 4*(len(l.losses)+len(l.counts)+len(l.entropies)))
 	}
 	if err := m.AllGather(own, m.receive); err != nil {

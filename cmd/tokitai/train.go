@@ -50,6 +50,11 @@ object in each line is one. grammar:N is a text of N letters whose entropy is kn
 bytes; with --set tokenizer=bpe a byte-pair encoding of --set vocabulary=N tokens is trained
 on the data, and --set tokenizer=FILE takes that of a tokenizer.json.
 
+With --set features=SIZE, or an object instead of a size, the network computes rows of numbers
+from rows of features, and --data names a file with a row in each line: a JSON object whose
+members features and targets are arrays of numbers. synthetic:N stands for N rows that are
+made. Settings of decoders are refused then.
+
 --set start=PATH begins with the weights of another run, of a checkpoint, or of a folder of the
 library transformers, and takes the settings of the network from there.
 
@@ -122,16 +127,17 @@ func (f *trainFlags) settings(args []string) (train.Settings, error) {
 		return s, err
 	}
 	if s.Start == "" {
-		return s, s.Check()
+		if s.HasFeatures() {
+			s, err = f.given(args, train.DefaultFeatures())
+		}
+		return s, errors.Join(err, s.Check())
 	}
 	q := cpu.Queue()
 	start, err := train.ReadStart(q.Device(), s.Start)
 	if err != nil {
 		return s, err
 	}
-	base := train.Default()
-	base.Config.Config = start.Config
-	base.Tokenizer = cmp.Or(start.Tokenizer, base.Tokenizer)
+	base := start.Settings()
 	if s, err = f.given(args, base); err != nil {
 		return s, err
 	}
@@ -190,7 +196,7 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	if err := checkDevice(f.device); err != nil {
 		return err
 	}
-	corpus, err := readCorpus(f.data, f.suffix, s.Corpus)
+	content, err := readData(f.data, f.suffix, &s, s.Corpus)
 	if err != nil {
 		return err
 	}
@@ -198,25 +204,35 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	return withQueue(c, f.device, func(q *engine.Queue) error {
 		switch {
 		case f.dryRun:
-			return f.plan(c, q, s, corpus)
+			return f.plan(c, q, s, content)
 		case f.diagnose:
-			return f.tellGradients(c, q, s, corpus)
+			return f.tellGradients(c, q, s, content)
 		case f.profile:
-			return f.tellCosts(c, q, s, corpus)
+			return f.tellCosts(c, q, s, content)
 		}
-		return f.train(c, q, s, corpus)
+		return f.train(c, q, s, content)
 	})
 }
 
-// readCorpus reads documents and makes tokens of them. What is wrong with them is wrong use, unless reading fails
-// on the way.
-func readCorpus(path, suffix string, tokens func(data.Documents) (*data.Corpus, error)) (*data.Corpus, error) {
-	documents, err := data.ReadDocuments(path, suffix)
+// readData reads what a run of these settings learns from: rows of numbers, or documents, of which it makes tokens. What is
+// wrong with them is wrong use, unless reading fails on the way.
+func readData(path, suffix string, s *train.Settings, tokens func(data.Documents) (*data.Corpus, error)) (train.Data, error) {
+	var documents data.Documents
+	var table *data.Table
+	var err error
+	if s.HasFeatures() {
+		table, err = data.ReadTable(path)
+	} else {
+		documents, err = data.ReadDocuments(path, suffix)
+	}
 	if _, isPath := errors.AsType[*fs.PathError](err); err != nil && !isPath {
 		return nil, wrongUse("--data: %v", err)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.HasFeatures() {
+		return table, nil
 	}
 	return tokens(documents)
 }
@@ -245,7 +261,7 @@ type trained struct {
 	Share      float64  `json:"share_of_peak,omitempty"` // of the products that the device could add up in these seconds
 }
 
-func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) error {
+func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data) error {
 	if f.page != "" {
 		end, err := servePage(c, f.page, f.out)
 		if err != nil {
@@ -258,7 +274,7 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 	endsItself.Store(true)
 	defer endsItself.Store(false)
 	for again := (restarts{}); ; {
-		result, err := f.attempt(c, q, s, corpus, progress)
+		result, err := f.attempt(c, q, s, content, progress)
 		if result != nil && again.allows(c.Context(), err, result.Resumed) {
 			progress.aside(func() { fmt.Fprintf(c.ErrOrStderr(), "%v; the run goes on from its last checkpoint\n", err) })
 			continue
@@ -279,7 +295,7 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 }
 
 // attempt trains until the end of the run, an interrupt or an error. The result is nil if the run could not be opened.
-func (f *trainFlags) attempt(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus, progress *progress) (result *trained, err error) {
+func (f *trainFlags) attempt(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data, progress *progress) (result *trained, err error) {
 	w := c.OutOrStdout()
 	progress.say("preparing")
 	others, err := startRanks(f.ranks, rankSpec{Config: s.Config, Source: s.Source, Device: f.device, Data: f.data, Suffix: f.suffix})
@@ -287,7 +303,7 @@ func (f *trainFlags) attempt(c *cobra.Command, q *engine.Queue, s train.Settings
 		return nil, err
 	}
 	defer others.end()
-	run, err := train.OpenRanked(q, others.team(q), f.out, s, corpus, f.data, f.suffix)
+	run, err := train.OpenRanked(q, others.team(q), f.out, s, content, f.data, f.suffix)
 	if err != nil {
 		return nil, err
 	}
@@ -299,13 +315,13 @@ func (f *trainFlags) attempt(c *cobra.Command, q *engine.Queue, s train.Settings
 		flush(w)
 	}
 	defer onCheckpointSignal(run.Checkpoint)()
-	began, tokens, about := time.Now(), float64(s.Rows()), t.Device()
+	began, rows, about := time.Now(), float64(s.Rows()), t.Device()
 	err = run.Train(c.Context(), func(l train.Line) {
 		progress.of(float64(l.Step), float64(result.Resumed), float64(s.Steps))
 		if l.Loss != nil {
 			result.Loss = l.Loss
 			speed := float64(l.Step-result.Resumed) / time.Since(began).Seconds()
-			progress.say("step %d of %d, loss %.4f, norm %.3f, %.0f tokens/s%s", l.Step, s.Steps, *l.Loss, *l.Norm, speed*tokens, percentOfPeak(about.ShareOfPeak(speed)))
+			progress.say("step %d of %d, loss %.4f, norm %.3f, %.0f %s/s%s", l.Step, s.Steps, *l.Loss, *l.Norm, speed*rows, s.RowName(), percentOfPeak(about.ShareOfPeak(speed)))
 			return
 		}
 		if l.Sample != nil {
@@ -340,8 +356,8 @@ func percentOfPeak(share float64) string {
 }
 
 // newTrainer returns a trainer in front of its first step, whose results nobody gets.
-func newTrainer(q *engine.Queue, s train.Settings, corpus *data.Corpus) (*train.Trainer, error) {
-	t, err := train.New(q, s.Config, corpus)
+func newTrainer(q *engine.Queue, s train.Settings, content train.Data) (*train.Trainer, error) {
+	t, err := train.New(q, s.Config, content)
 	if err != nil || s.Start == "" {
 		return t, err
 	}
@@ -357,8 +373,8 @@ func newTrainer(q *engine.Queue, s train.Settings, corpus *data.Corpus) (*train.
 }
 
 // tellGradients prints the sizes of weights and gradients.
-func (f *trainFlags) tellGradients(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) error {
-	t, err := newTrainer(q, s, corpus)
+func (f *trainFlags) tellGradients(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data) error {
+	t, err := newTrainer(q, s, content)
 	if err != nil {
 		return err
 	}
@@ -403,8 +419,8 @@ type planned struct {
 	Program     string  `json:"program"` // identity of the program of a leaf
 	Calls       int     `json:"calls"`   // of a leaf
 	MemoryBytes int64   `json:"memory_bytes"`
-	Tokens      int     `json:"tokens"` // of the corpus
-	Blocks      int     `json:"blocks"` // for training
+	Tokens      int     `json:"tokens"` // or rows, of the data
+	Blocks      int     `json:"blocks"` // or rows, for training
 	Validation  int     `json:"validation_blocks"`
 	Epochs      float64 `json:"epochs"`
 	StepSeconds float64 `json:"step_seconds"`
@@ -435,11 +451,11 @@ func timeSteps(c *cobra.Command, t *train.Trainer, most int) (seconds float64, m
 
 // plan prints what a run will take. Nothing of it is invented: the time is that of steps which are taken on
 // weights that nobody gets.
-func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) error {
+func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data) error {
 	progress := startProgress(c)
 	defer progress.end()
 	progress.say("measuring %d steps", measuredSteps)
-	t, err := newTrainer(q, s, corpus)
+	t, err := newTrainer(q, s, content)
 	if err != nil {
 		return err
 	}
@@ -452,7 +468,7 @@ func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, c
 	blocks, validation := t.Examples()
 	p := planned{
 		Device: q.Device().Name(), Parameters: t.Parameters(), Program: t.Network().Program.Identity(), Calls: len(t.Network().Program.Calls),
-		MemoryBytes: t.Bytes(), Tokens: len(corpus.Tokens), Blocks: blocks, Validation: validation,
+		MemoryBytes: t.Bytes(), Tokens: content.Len(), Blocks: blocks, Validation: validation,
 		Epochs: float64(s.Steps) * float64(s.Batch) / float64(blocks), StepSeconds: step,
 	}
 	p.Seconds = p.StepSeconds * float64(s.Steps)
@@ -462,7 +478,11 @@ func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, c
 	}
 	fmt.Fprintf(w, "parameters  %d\n", p.Parameters)
 	fmt.Fprintf(w, "memory      %.1f MiB on %s\n", float64(p.MemoryBytes)/(1<<20), p.Device)
-	fmt.Fprintf(w, "data        %d tokens: %d blocks for training, %d for validation\n", p.Tokens, p.Blocks, p.Validation)
+	unit := " blocks"
+	if s.HasFeatures() {
+		unit = ""
+	}
+	fmt.Fprintf(w, "data        %d %s: %d%s for training, %d for validation\n", p.Tokens, s.RowName(), p.Blocks, unit, p.Validation)
 	fmt.Fprintf(w, "steps       %d, %.2f epochs\n", s.Steps, p.Epochs)
 	fmt.Fprintf(w, "time        about %s: %.3f s a step, the median of %d, without validation\n", roughly(time.Duration(p.Seconds*float64(time.Second))), p.StepSeconds, measured)
 	fmt.Fprintf(w, "program     %s, %d calls a leaf\n", p.Program, p.Calls)

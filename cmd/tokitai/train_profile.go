@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tokitai/bench"
-	"tokitai/data"
 	"tokitai/engine"
 	"tokitai/train"
 )
@@ -39,7 +38,7 @@ func (p *profiled) limit(c *train.Cost) float64 {
 }
 
 // tellCosts prints where the time of a step goes.
-func (f *trainFlags) tellCosts(c *cobra.Command, q *engine.Queue, s train.Settings, corpus *data.Corpus) error {
+func (f *trainFlags) tellCosts(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data) error {
 	progress := startProgress(c)
 	defer progress.end()
 	progress.say("measuring %d steps", measuredSteps)
@@ -48,7 +47,7 @@ func (f *trainFlags) tellCosts(c *cobra.Command, q *engine.Queue, s train.Settin
 		return err
 	}
 	defer clock.Close()
-	t, err := newTrainer(q, s, corpus)
+	t, err := newTrainer(q, s, content)
 	if err != nil {
 		return err
 	}
@@ -101,6 +100,6 @@ func (f *trainFlags) tellCosts(c *cobra.Command, q *engine.Queue, s train.Settin
 	if p.Peak > 0 {
 		peak = fmt.Sprintf("; peak %.0f TFLOP/s", 2e-12*p.Peak)
 	}
-	fmt.Fprintf(w, "\n%s: %.3f ms a step of %d tokens, %.3f ms if its calls are measured one by one; copies of memory: %.1f GB/s%s\n", p.Device, 1e3*p.Step, p.Tokens, 1e3*p.SumSeconds, p.CopySpeed*1e-9, peak)
+	fmt.Fprintf(w, "\n%s: %.3f ms a step of %d %s, %.3f ms if its calls are measured one by one; copies of memory: %.1f GB/s%s\n", p.Device, 1e3*p.Step, p.Tokens, s.RowName(), 1e3*p.SumSeconds, p.CopySpeed*1e-9, peak)
 	return nil
 }

@@ -214,12 +214,12 @@ func runRank(c *cobra.Command) error {
 	}()
 	return untilInterrupted(ctx, func() error {
 		settings := train.Settings{Config: spec.Config, Source: spec.Source}
-		corpus, err := readCorpus(spec.Data, spec.Suffix, settings.Corpus)
+		content, err := readData(spec.Data, spec.Suffix, &settings, settings.Corpus)
 		if err != nil {
 			return err
 		}
 		return withQueue(c, spec.Device, func(q *engine.Queue) error {
-			return train.Follow(q, train.Team{Group: group, Facts: rankFacts(q)}, spec.Config, corpus)
+			return train.Follow(q, train.Team{Group: group, Facts: rankFacts(q)}, spec.Config, content)
 		})
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"tokitai/train"
 )
 
-// corpusOf reads the corpus of a run: from path, or where the run has read it.
-func corpusOf(folder, path, suffix string) (*data.Corpus, error) {
+// dataOf reads the data of a run: from path, or where the run has read them.
+func dataOf(folder, path, suffix string) (train.Data, error) {
 	d, err := train.ReadDescription(folder)
 	if err != nil {
 		return nil, err
@@ -22,18 +22,25 @@ func corpusOf(folder, path, suffix string) (*data.Corpus, error) {
 	if path == "" {
 		path, suffix = d.DataPath, d.Suffix
 	}
-	t, err := d.Tokenizer(folder)
+	content, err := readAs(d, folder, path, suffix)
 	if err != nil {
 		return nil, err
 	}
-	corpus, err := readCorpus(path, suffix, func(list data.Documents) (*data.Corpus, error) { return list.Corpus(t) })
-	if err != nil {
-		return nil, err
+	if content.Identity() != d.Origin.Data {
+		return nil, wrongUse("%s: the run was on data with the digest %s, and %s has %s", folder, d.Origin.Data, path, content.Identity())
 	}
-	if corpus.Digest != d.Origin.Data {
-		return nil, wrongUse("%s: the run was on data with the digest %s, and %s has %s", folder, d.Origin.Data, path, corpus.Digest)
-	}
-	return corpus, nil
+	return content, nil
+}
+
+// readAs reads data as a run does: with its tokenizer, if it has one.
+func readAs(d *train.Description, folder, path, suffix string) (train.Data, error) {
+	return readData(path, suffix, &d.Settings, func(list data.Documents) (*data.Corpus, error) {
+		t, err := d.Tokenizer(folder)
+		if err != nil {
+			return nil, err
+		}
+		return list.Corpus(t)
+	})
 }
 
 // runArguments returns an error unless there are n runs.
@@ -87,11 +94,11 @@ is compared, by its checksum, and the token that is drawn from it.`,
 			if from != "" {
 				return wrongUse("--model is for answers, and %s is a folder", args[0])
 			}
-			corpus, err := corpusOf(args[0], path, suffix)
+			content, err := dataOf(args[0], path, suffix)
 			if err != nil {
 				return err
 			}
-			return withQueue(c, device, func(q *engine.Queue) error { return replay(c, q, args[0], first, steps, corpus, asJSON) })
+			return withQueue(c, device, func(q *engine.Queue) error { return replay(c, q, args[0], first, steps, content, asJSON) })
 		},
 	}
 	flags := c.Flags()
@@ -112,13 +119,13 @@ func dataFlags(c *cobra.Command, path, suffix *string, verb string) {
 	c.Flags().StringVar(suffix, "suffix", "", "of a folder, read only files whose names end in `SUFFIX`")
 }
 
-func replay(c *cobra.Command, q *engine.Queue, folder string, from, steps int, corpus *data.Corpus, asJSON bool) error {
+func replay(c *cobra.Command, q *engine.Queue, folder string, from, steps int, content train.Data, asJSON bool) error {
 	w := c.OutOrStdout()
 	progress := startProgress(c)
 	defer progress.end()
 	progress.say("preparing")
 	first := 0
-	r, err := train.Replay(c.Context(), q, folder, from, steps, corpus, func(r train.Result) {
+	r, err := train.Replay(c.Context(), q, folder, from, steps, content, func(r train.Result) {
 		first = cmp.Or(first, r.Step)
 		progress.say("step %d of %d computed again", r.Step, from+steps)
 		progress.of(float64(r.Step), float64(first-1), float64(from+steps))
@@ -158,10 +165,10 @@ result differs, with the tensor, row and column. The exit code is 3 if they diff
 			if err := checkDevice(device); err != nil {
 				return err
 			}
-			var corpora [2]train.Data
-			for i := range corpora {
+			var contents [2]train.Data
+			for i := range contents {
 				var err error
-				if corpora[i], err = corpusOf(args[i], "", ""); err != nil {
+				if contents[i], err = dataOf(args[i], "", ""); err != nil {
 					return err
 				}
 			}
@@ -169,7 +176,7 @@ result differs, with the tensor, row and column. The exit code is 3 if they diff
 				progress := startProgress(c)
 				defer progress.end()
 				progress.say("comparing")
-				d, err := train.Diff(c.Context(), q, [2]string{args[0], args[1]}, corpora)
+				d, err := train.Diff(c.Context(), q, [2]string{args[0], args[1]}, contents)
 				progress.end()
 				if err != nil {
 					return err
@@ -222,10 +229,10 @@ func newEval() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "eval RUN",
-		Short: "compute the loss of a run's newest checkpoint on a text",
+		Short: "compute the loss of a run's newest checkpoint on other data",
 		Long: `Compute the mean loss, in nats per token, of the newest checkpoint of a run on all whole
-blocks of a text, without dropout. Without --data, the text is what the run keeps for
-validation.`,
+blocks of a text, without dropout; of a network of features, the mean of the squares of all
+differences. Without --data, the data are what the run keeps for validation.`,
 		Example:           `  tokitai eval run --data text.txt`,
 		Args:              runArguments(1),
 		ValidArgsFunction: completeFolders,
@@ -233,7 +240,7 @@ validation.`,
 			if err := checkDevice(device); err != nil {
 				return err
 			}
-			own, err := corpusOf(args[0], "", "")
+			own, err := dataOf(args[0], "", "")
 			if err != nil {
 				return err
 			}
@@ -245,8 +252,11 @@ validation.`,
 				defer t.Close()
 				var given train.Data // nil for what the run keeps
 				if path != "" {
-					given, err = readCorpus(path, suffix, func(list data.Documents) (*data.Corpus, error) { return list.Corpus(own.Tokenizer) })
+					d, err := train.ReadDescription(args[0])
 					if err != nil {
+						return err
+					}
+					if given, err = readAs(d, args[0], path, suffix); err != nil {
 						return err
 					}
 				}
@@ -254,14 +264,16 @@ validation.`,
 				if err != nil {
 					return err
 				}
-				loss, tokens, err := e.Loss(given, c.Context().Err)
+				loss, rows, err := e.Loss(given, c.Context().Err)
 				if err != nil {
 					return err
 				}
+				settings := t.Origin().Config
+				name := settings.RowName()
 				if asJSON {
-					return printJSON(c.OutOrStdout(), map[string]any{"step": t.Steps(), "loss": loss, "tokens": tokens})
+					return printJSON(c.OutOrStdout(), map[string]any{"step": t.Steps(), "loss": loss, name: rows})
 				}
-				fmt.Fprintf(c.OutOrStdout(), "step %d  loss %.4f on %d tokens\n", t.Steps(), loss, tokens)
+				fmt.Fprintf(c.OutOrStdout(), "step %d  loss %.4f on %d %s\n", t.Steps(), loss, rows, name)
 				return nil
 			})
 		},
