@@ -23,12 +23,17 @@ type shown struct {
 	file string
 	line int
 	text string // as it stands there; a comment may follow the command
+
+	digests []string // lines with a digest that the document says it prints
 }
 
 func (c shown) String() string { return fmt.Sprintf("%s:%d: %s", c.file, c.line, c.text) }
 
 // commandWord begins a command line, after settings of variables.
 var commandWord = regexp.MustCompile(`^([A-Z_]+=\S+ )*(tokitai|go|pip|python3?|cd|mkdir|tar|gcc|g\+\+|printf|scripts/\S+|\./\S+|\.ci/\S+|tokitai-gpu/\S+|jq|pytest|sed|chmod)( |$)`)
+
+// digest matches what is the same on every machine.
+var digest = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
 // shownIn returns the blocks of commands in a document, and the commands in its sentences, each
 // as a block of its own. A block that has lines with "$ " shows what those print.
@@ -37,7 +42,7 @@ func shownIn(file, text string) (blocks [][]shown) {
 	isCode, isOther := false, false // in a block; in one of another language
 	var block, prompted []shown
 	for i, line := range strings.Split(text, "\n") {
-		c := shown{filepath.ToSlash(file), i + 1, strings.TrimSpace(line)}
+		c := shown{file: filepath.ToSlash(file), line: i + 1, text: strings.TrimSpace(line)}
 		if language, isFence := strings.CutPrefix(c.text, "```"); isFence {
 			if isCode {
 				if len(prompted) != 0 {
@@ -56,13 +61,16 @@ func shownIn(file, text string) (blocks [][]shown) {
 		case isCode && strings.HasPrefix(c.text, "$ "):
 			c.text = strings.TrimPrefix(c.text, "$ ")
 			prompted = append(prompted, c)
+		case isCode && len(prompted) != 0 && digest.MatchString(c.text):
+			last := &prompted[len(prompted)-1]
+			last.digests = append(last.digests, c.text)
 		case isCode && commandWord.MatchString(c.text):
 			block = append(block, c)
 		case isCode:
 		default:
 			for _, m := range span.FindAllStringSubmatch(line, -1) {
 				if commandWord.MatchString(m[1]) && strings.Contains(m[1], " ") && !strings.HasPrefix(m[1], "./") {
-					blocks = append(blocks, []shown{{c.file, c.line, m[1]}})
+					blocks = append(blocks, []shown{{file: c.file, line: c.line, text: m[1]}})
 				}
 			}
 		}
@@ -177,6 +185,11 @@ func TestCommands(t *testing.T) {
 				out, code := run(at, script)
 				if code != commandExits[text] {
 					t.Errorf("%v\nexit code %d, want %d:\n%s", c, code, commandExits[text], tail(out))
+				}
+				for _, line := range c.digests {
+					if !strings.Contains(out, line) {
+						t.Errorf("%v\nprints other digests than %q:\n%s", c, line, tail(out))
+					}
 				}
 				if strings.Contains(text, "cd ") && code == 0 {
 					dir = tail(out)[strings.LastIndexByte(tail(out), '\n')+1:]
