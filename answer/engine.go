@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/model"
 )
@@ -54,6 +55,7 @@ type Engine struct {
 	stopped  chan struct{}
 	stats    Stats
 	closing  sync.Once
+	lost     chan struct{}
 	closed   error // of closing
 
 	// Of the goroutine that computes.
@@ -114,7 +116,7 @@ func NewEngine(q *engine.Queue, m *Model, l Limits) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{model: m, limits: l, runner: r, wake: make(chan struct{}, 1), stopped: make(chan struct{}), pages: newPages(l.Pages, l.PageSize)}
+	e := &Engine{model: m, limits: l, runner: r, wake: make(chan struct{}, 1), stopped: make(chan struct{}), lost: make(chan struct{}), pages: newPages(l.Pages, l.PageSize)}
 	if m.Draft != nil {
 		if e.drafter, err = newDrafter(q, m, l); err != nil {
 			r.close()
@@ -127,6 +129,9 @@ func NewEngine(q *engine.Queue, m *Model, l Limits) (*Engine, error) {
 
 // Model returns the model of the engine.
 func (e *Engine) Model() *Model { return e.model }
+
+// Lost returns a channel that is closed when the device is lost: no answer can be computed any more.
+func (e *Engine) Lost() <-chan struct{} { return e.lost }
 
 // Limits returns the limits of the engine.
 func (e *Engine) Limits() Limits { return e.limits }
@@ -277,6 +282,7 @@ func (e *Engine) Close() error {
 // run computes steps until the engine is closed and nothing is left.
 func (e *Engine) run() {
 	defer close(e.stopped)
+	isLost := false
 	for {
 		e.admit()
 		if len(e.active) == 0 {
@@ -298,6 +304,10 @@ func (e *Engine) run() {
 		e.mu.Unlock()
 		if err != nil {
 			e.failAll(fmt.Errorf("computing the answer: %w", err))
+			if errors.Is(err, device.ErrLost) && !isLost {
+				isLost = true
+				close(e.lost)
+			}
 		}
 	}
 }

@@ -219,11 +219,16 @@ func (c *completion) sendChoice(one replyChoice) error {
 
 // send writes an event of a stream.
 func (c *completion) send(v any) error {
+	return c.x.write(event(v))
+}
+
+// event returns an event of a stream.
+func event(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return err
+		panic(err) // numbers and texts
 	}
-	return c.x.write(append(append([]byte("data: "), text...), "\n\n"...))
+	return append(append([]byte("data: "), text...), "\n\n"...)
 }
 
 // endStream writes the end of the last choice, with the receipts, or behind it the usage with these.

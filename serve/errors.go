@@ -32,6 +32,9 @@ func newError(status int, kind, code, format string, args ...any) *apiError {
 	return e
 }
 
+// errStopping is what requests get from a server that stops.
+var errStopping = newError(http.StatusServiceUnavailable, "server_error", "stopping", "the server is stopping")
+
 const badRequest = "invalid_request_error"
 
 // errorOf returns an error as clients get it.
@@ -49,7 +52,7 @@ func errorOf(err error) *apiError {
 	case errors.Is(err, answer.ErrBusy):
 		return newError(http.StatusTooManyRequests, "server_busy", "busy", "too many requests are waiting; try again later")
 	case errors.Is(err, answer.ErrClosed):
-		return newError(http.StatusServiceUnavailable, "server_error", "stopping", "the server is stopping")
+		return errStopping
 	case errors.Is(err, answer.ErrTooLong):
 		return newError(http.StatusBadRequest, badRequest, "context_length_exceeded", "%v", err)
 	case errors.Is(err, tensor.ErrBadArgument):

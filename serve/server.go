@@ -87,16 +87,19 @@ func (s *Server) model() *answer.Model { return s.engine.Model() }
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// HTTP returns an http.Server that serves s and times out clients that stall.
-func (s *Server) HTTP() *http.Server {
+// HTTP returns an http.Server that serves with a handler and times out clients that stall.
+func HTTP(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: s, ReadHeaderTimeout: stall, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
+		Handler: h, ReadHeaderTimeout: stall, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 
 // Stop takes no more requests, and says so to whoever asks for the server's health.
 func (s *Server) Stop() { s.isStopping.Store(true) }
+
+// End ends the answers that are under way, whose clients get an error.
+func (s *Server) End() { s.engine.Close() }
 
 // exchange is a request with its response.
 type exchange struct {
@@ -156,7 +159,7 @@ func (s *Server) handle(h func(*exchange) error, needsKey bool) http.Handler {
 			x.status = 499 // as nginx writes it: the client has gone
 		}
 		s.metrics.count(route, x.status, took)
-		attrs := []any{"id", x.id, "method", r.Method, "path", r.URL.Path, "status", x.status, "ms", took.Milliseconds(), "remote", r.RemoteAddr}
+		attrs := []any{"id", x.id, "method", r.Method, "path", r.URL.Path, "status", x.status, "ms", took.Milliseconds(), "remote", remote(r)}
 		if x.prompt > 0 {
 			attrs = append(attrs, "prompt_tokens", x.prompt, "output_tokens", x.output)
 		}
@@ -169,6 +172,14 @@ func (s *Server) handle(h func(*exchange) error, needsKey bool) http.Handler {
 		}
 		s.options.Log.Log(context.WithoutCancel(r.Context()), level, "request", attrs...)
 	})
+}
+
+// remote returns the address of a client, which an Isolated passes on.
+func remote(r *http.Request) string {
+	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && a.Network() == "unix" {
+		return r.Header.Get("X-Forwarded-For")
+	}
+	return r.RemoteAddr
 }
 
 func newID() string {
@@ -218,7 +229,7 @@ func (s *Server) serveUnknown(x *exchange) error {
 
 func (s *Server) serveHealth(x *exchange) error {
 	if s.isStopping.Load() {
-		return newError(http.StatusServiceUnavailable, "server_error", "stopping", "the server is stopping")
+		return errStopping
 	}
 	return writeJSON(x, http.StatusOK, map[string]any{"status": "ok", "model": s.model().Name})
 }

@@ -8,15 +8,19 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tokitai/answer"
+	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/kernelprocess/spawn"
 	"tokitai/serve"
 )
 
@@ -27,7 +31,8 @@ type serveFlags struct {
 	limits                                answer.Limits
 	options                               serve.Options
 	grace                                 time.Duration
-	connections                           int
+	connections, fd                       int
+	isIsolated                            bool
 }
 
 func newServe() *cobra.Command {
@@ -46,6 +51,9 @@ The server listens on this machine alone unless --listen says otherwise. With --
 requests need one of the keys in that file, which has one in each line. With --tls-cert and
 --tls-key it speaks HTTPS. SIGTERM and SIGINT stop it: no more requests are taken, and those
 that are under way have the time of --grace to end; a second signal ends it at once.
+
+With --isolate another process has the model and the device. If it ends, by a fault of the
+device or of itself, requests that are under way get an error 502, and it is started again.
 
 Standard output has one line, with the address, when the server is ready. Standard error has
 the log.`,
@@ -81,6 +89,8 @@ the log.`,
 	flags.DurationVar(&f.options.MaxTime, "max-time", f.options.MaxTime, "end every answer after `TIME`")
 	flags.IntVar(&f.connections, "connections", 512, "hold at most `N` connections")
 	flags.DurationVar(&f.grace, "grace", 30*time.Second, "after a signal, let answers end for `TIME`")
+	flags.BoolVar(&f.isIsolated, "isolate", false, "compute in a process of its own, which is started again when it ends")
+	flags.IntVar(&f.fd, "fd", 0, "listen on the inherited socket with descriptor `N`, until standard input ends")
 	flags.StringVar(&f.log, "log", "json", "`FORMAT` of the log: json, text or none")
 	f.modelFlags.add(c)
 	registerProgress(c)
@@ -112,6 +122,9 @@ func (f *serveFlags) run(c *cobra.Command, path string) error {
 		}
 		secure = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
+	if f.isIsolated {
+		return f.isolate(c, path, secure)
+	}
 	f.limits.Widen()
 	return f.withModel(c, path, func(q *engine.Queue, m *answer.Model) error {
 		if f.name != "" {
@@ -122,28 +135,87 @@ func (f *serveFlags) run(c *cobra.Command, path string) error {
 			return err
 		}
 		defer e.Close()
-		listener, err := net.Listen("tcp", f.listen)
-		if err != nil {
-			return wrongUse("--listen: %v", err)
+		s := serve.New(e, f.options)
+		err = f.serve(c, m.Name, s, secure, e.Lost())
+		select {
+		case <-e.Lost():
+			return errors.Join(err, device.ErrLost)
+		default:
+			return err
 		}
-		return f.serve(c, e, listener, secure)
 	})
 }
 
-// serve answers requests until the context ends.
-func (f *serveFlags) serve(c *cobra.Command, e *answer.Engine, listener net.Listener, secure *tls.Config) error {
-	scheme := "http"
-	s := serve.New(e, f.options)
-	server := s.HTTP()
-	address := listener.Addr()
-	listener = &limitedListener{Listener: listener, free: make(chan struct{}, f.connections), closed: make(chan struct{})}
-	if secure != nil {
-		scheme, listener = "https", tls.NewListener(listener, secure)
+// isolate has another process compute.
+func (f *serveFlags) isolate(c *cobra.Command, path string, secure *tls.Config) error {
+	program, err := spawn.Self()
+	if err != nil {
+		return err
 	}
+	spec := spawn.Spec{Program: program, Name: os.Args[0], Args: []string{"serve", path, fmt.Sprintf("--fd=%d", serve.ChildSocket)}, Stderr: c.ErrOrStderr()}
+	c.Flags().Visit(func(flag *pflag.Flag) {
+		switch flag.Name {
+		case "isolate", "fd", "listen", "tls-cert", "tls-key", "connections": // of this process
+		default:
+			spec.Args = append(spec.Args, "--"+flag.Name+"="+flag.Value.String())
+		}
+	})
+	s, said, err := serve.Isolate(c.Context(), spec, f.options.Log)
+	if ended, ok := errors.AsType[*spawn.ExitError](err); ok {
+		return &verdictError{max(exitFailed, ended.Code), err}
+	}
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	name, _, _ := strings.Cut(said, " on ")
+	return f.serve(c, name, s, secure, nil)
+}
+
+// handler answers requests until it is stopped.
+type handler interface {
+	http.Handler
+	Stop()
+	End() // what is under way
+}
+
+// listener returns what the server listens on, and its address.
+func (f *serveFlags) listener(secure *tls.Config) (l net.Listener, address string, err error) {
+	if f.fd > 0 {
+		l, err = serve.Inherited(f.fd)
+	} else {
+		l, err = net.Listen("tcp", f.listen)
+	}
+	if err != nil {
+		return nil, "", wrongUse("--listen, --fd: %v", err)
+	}
+	address = "http://" + l.Addr().String()
+	l = &limitedListener{Listener: l, free: make(chan struct{}, f.connections), closed: make(chan struct{})}
+	if secure != nil {
+		address, l = "https://"+l.Addr().String(), tls.NewListener(l, secure)
+	}
+	return l, address, nil
+}
+
+// serve answers requests until the context ends, or the device is lost.
+func (f *serveFlags) serve(c *cobra.Command, name string, h handler, secure *tls.Config, lost <-chan struct{}) error {
+	listener, address, err := f.listener(secure)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(c.Context())
+	defer cancel()
+	if f.fd > 0 {
+		go func() {
+			io.Copy(io.Discard, c.InOrStdin())
+			cancel()
+		}()
+	}
+	server := serve.HTTP(h, f.options.Log)
 	w := c.OutOrStdout()
-	fmt.Fprintf(w, "%s on %s://%s\n", e.Model().Name, scheme, address)
+	fmt.Fprintf(w, "%s on %s\n", name, address)
 	flush(w)
-	f.options.Log.Info("ready", "model", e.Model().Name, "address", address.String(), "fingerprint", e.Model().Identity.Fingerprint(), "device", f.device, "keys", len(f.options.Keys))
+	f.options.Log.Info("ready", "model", name, "address", address, "device", f.device, "keys", len(f.options.Keys))
 	endsItself.Store(true) // answers that are under way end; --grace limits that
 	defer endsItself.Store(false)
 	ended := make(chan error, 1)
@@ -151,20 +223,28 @@ func (f *serveFlags) serve(c *cobra.Command, e *answer.Engine, listener net.List
 	select {
 	case err := <-ended:
 		return err
-	case <-c.Context().Done():
+	case <-lost:
+		f.options.Log.Error("the device is lost")
+	case <-ctx.Done():
 	}
-	s.Stop()
-	f.options.Log.Info("stopping", "active", e.Stats().Active, "waiting", e.Stats().Waiting)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), f.grace)
-	defer cancel()
-	err := server.Shutdown(ctx)
-	e.Close() // ends what is left, whose clients get an error
+	h.Stop()
+	f.options.Log.Info("stopping")
+	err = f.shutdown(c, server, f.grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &verdictError{exitFailed, fmt.Errorf("answers did not end within %v", f.grace)}
+		h.End()
+		f.shutdown(c, server, time.Second) // until their clients have been told
+	}
 	server.Close()
 	f.options.Log.Info("stopped")
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &verdictError{exitFailed, fmt.Errorf("answers did not end within %v", f.grace)}
-	}
 	return err
+}
+
+// shutdown lets the requests of a server end for a time.
+func (f *serveFlags) shutdown(c *cobra.Command, server *http.Server, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), limit)
+	defer cancel()
+	return server.Shutdown(ctx)
 }
 
 // logger returns the logger of the server.

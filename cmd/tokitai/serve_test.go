@@ -26,7 +26,7 @@ import (
 // signal does, while an answer is under way, which ends well.
 func TestServeModel(t *testing.T) {
 	folder := t.TempDir()
-	run := filepath.Join(folder, "run")
+	run := tinyRun(t)
 	write := func(name string, data []byte) string {
 		path := filepath.Join(folder, name)
 		if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -35,13 +35,6 @@ func TestServeModel(t *testing.T) {
 		return path
 	}
 	keys := write("keys", []byte("# ours\nsecret\n\n"))
-	args := []string{"train", "--data", "grammar:2000", "--out", run, "--device", "cpu"}
-	for _, s := range []string{"layers=1", "width=8", "heads=2", "kv_heads=1", "hidden=8", "block=16", "batch=2", "steps=1", "warmup=0"} {
-		args = append(args, "--set", s)
-	}
-	if code, _, stderr := program(t.Context(), args...); code != 0 {
-		t.Fatal(stderr)
-	}
 	cert, key := certificate(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -98,6 +91,20 @@ func TestServeModel(t *testing.T) {
 			t.Errorf("the log has the line %q: %v", line, err)
 		}
 	}
+}
+
+// tinyRun trains a run of one step, and returns its folder.
+func tinyRun(t *testing.T) string {
+	t.Helper()
+	run := filepath.Join(t.TempDir(), "run")
+	args := []string{"train", "--data", "grammar:2000", "--out", run, "--device", "cpu"}
+	for _, s := range []string{"layers=1", "width=8", "heads=2", "kv_heads=1", "hidden=8", "block=16", "batch=2", "steps=1", "warmup=0"} {
+		args = append(args, "--set", s)
+	}
+	if code, _, stderr := program(t.Context(), args...); code != 0 {
+		t.Fatal(stderr)
+	}
+	return run
 }
 
 // certificate returns a certificate of 127.0.0.1 and its key.
