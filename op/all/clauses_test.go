@@ -229,6 +229,10 @@ func TestClausesCover(t *testing.T) {
 			"C2": "y1[2] y2[2]", "C4": "y1[0,1] y2[0,1]", "C5": "y1[1,0] y2[1,0] y1[1,1] y2[1,1]", "C7": "y1[0,2] y2[0,2] y1[1,2]"}},
 		{rope.ForwardDefinition, nil, map[string]rows{"x1": {{1, 1}}, "x2": {{1, 1}}, "position": {{1}}, "cos": {{1, 1}, {nan, 1}}, "sin": {{1, 1}, {1, 1}}}, num.F32, map[string]string{"C3": "y1[0,0] y2[0,0]"}},
 		{rope.BackwardDefinition, nil, map[string]rows{"dy1": {{1}, {1}}, "dy2": {{1}, {1}}, "position": {{-1}, {0}}, "cos": {{1}}, "sin": {{1}}}, num.F32, map[string]string{"C3": "dx1[0,0] dx2[0,0]"}},
+		{rope.InterleavedForwardDefinition, nil, map[string]rows{
+			"x": {{1, 1, nan, 1, 1, 0x1p-20}, {1, inf, 1, -inf, 60000, -60000}, {1, 1, 1, 1, 1, 1}}, "position": {{0}, {1}, {2}}, "wave": {{1, 0.5, 1, 0.5, 1, 0.5}, {nan, 1, 1, 1, 1, 1}}}, num.F16, map[string]string{
+			"C2": "y2", "C3": "y[1,0] y[1,1]", "C4": "y[0,2] y[0,3]", "C5": "y[1,0] y[1,1] y[1,2] y[1,3]", "C7": "y[0,4] y[0,5] y[1,4]"}},
+		{rope.InterleavedBackwardDefinition, nil, map[string]rows{"dy": {{1, 1}, {1, 1}}, "position": {{-1}, {0}}, "wave": {{1, 1}}}, num.F32, map[string]string{"C3": "dx0"}},
 		{rope.NormForwardDefinition, []float64{0}, map[string]rows{
 			"x1": {{1, 1}, {1, nan}, {1, inf}, {0, 0}, {1e20, 1}}, "x2": {{1, 1}, {1, 1}, {1, 1}, {0x1p-80, 0}, {1, 1}}, "gamma1": {{1, nan}}, "gamma2": {{1, 1}},
 			"position": {{3}, {0}, {0}, {0}, {0}}, "cos": {{1, 1}}, "sin": {{1, 1}}}, num.F32, map[string]string{

@@ -111,7 +111,7 @@ func checkGrid(d *def.Definition, inputs []num.Array, params []float64, sizes ma
 			return fmt.Errorf("on a tensor core: %w", err)
 		}
 	}
-	if isRandom(d) {
+	if dependsOnPlace(d) {
 		return nil // an element's place decides its bits
 	}
 	letters := []string{"R", "C"}
@@ -131,9 +131,9 @@ func checkGrid(d *def.Definition, inputs []num.Array, params []float64, sizes ma
 	return nil
 }
 
-func isRandom(d *def.Definition) bool {
+func dependsOnPlace(d *def.Definition) bool {
 	return slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool {
-		return n.Op == def.OpRandom || n.Op == def.OpElement || n.Op == def.OpElementHigh
+		return n.Op == def.OpRandom || n.Op == def.OpElement || n.Op == def.OpElementHigh || n.Op == def.OpPartner
 	})
 }
 
@@ -213,7 +213,7 @@ func checkRounded(d *def.Definition, inputs, answer []num.Array, params []float6
 		return err
 	}
 	for i := range d.Operands {
-		if !d.Operands[i].IsOut || isRandom(d) && d.Operands[i].Name == "weight" {
+		if !d.Operands[i].IsOut || dependsOnPlace(d) && d.Operands[i].Name == "weight" {
 			continue
 		}
 		rounding, err := exact.Round(i)

@@ -38,6 +38,20 @@ var Operations = []*op.Operation{
 		Data: data(NormBackwardDefinition)[:1], Patterns: patterns(NormBackwardDefinition), Scalings: normBackwardScalings,
 		Clauses: normBackwardClauses,
 	},
+	{
+		Name: "rope.interleaved.forward", Summary: "rotary embeddings of pairs of neighbours",
+		Usual:       map[string]int{"C": 128},
+		Definitions: []*def.Definition{InterleavedForwardDefinition}, Bounds: interleavedBounds(InterleavedForwardDefinition), Run: op.Plain(InterleavedForwardDefinition),
+		Data: interleavedData(InterleavedForwardDefinition), Patterns: interleavedPatterns(InterleavedForwardDefinition), Scalings: interleavedScalings(InterleavedForwardDefinition),
+		Clauses: interleavedForwardClauses,
+	},
+	{
+		Name: "rope.interleaved.backward", Summary: "gradients of rope.interleaved.forward: turns them back",
+		Usual:       map[string]int{"C": 128},
+		Definitions: []*def.Definition{InterleavedBackwardDefinition}, Bounds: interleavedBounds(InterleavedBackwardDefinition), Run: op.Plain(InterleavedBackwardDefinition),
+		Data: interleavedData(InterleavedBackwardDefinition), Patterns: interleavedPatterns(InterleavedBackwardDefinition), Scalings: interleavedScalings(InterleavedBackwardDefinition),
+		Clauses: interleavedBackwardClauses,
+	},
 }
 
 // data has heads of 128 columns, 64 pairs.

@@ -18,10 +18,8 @@
 // The second product of each sum is rounded, the first is not. Gradients are turned by the opposite
 // angle, which is the transpose.
 //
-// Heads whose pairs are columns 2i and 2i+1 are computed as rows of one pair each ([Pairs]): the
-// definitions are the same, with C = 1, and the index names a row of the tables for each pair
-// ([PairPositions]). This is correct and slow. Where the weights that make the heads can be
-// permuted, permute them and use halves.
+// Heads whose pairs are columns 2i and 2i+1 have definitions of their own, with the same bits. There x is
+// one operand with C = d, and cosines and sines are neighbours in one table ([Waves]).
 //
 // With a norm, the mean square is that of all d elements: one row sum of the C terms
 // fma(x1, x1, x2*x2), divided by 2*C. x*rstd and its product with gamma are rounded to binary32, and
@@ -132,4 +130,40 @@
 //	C6  rstd is used as given: a finite one need not belong to x1 and x2, and rstd 0 makes the rows of dx1 and dx2 zeros
 //	C7  subnormals are kept; results that overflow are infinite, and a sum that overflows counts as an infinity in its row or column
 //	C8  dx1 and dx2 may each be dy1, dy2, x1 or x2 itself, but not both the same; any other overlap is refused
+//
+// # rope.interleaved.forward
+//
+//	y[r,2i] = x[r,2i]*c - x[r,2i+1]*s,  c = wave[position[r],2i],  s = wave[position[r],2i+1]
+//	y[r,2i+1] = x[r,2i]*s + x[r,2i+1]*c
+//
+//	operand   shape  dtypes        note
+//	x         R,C    f16 bf16 f32
+//	wave      P,C    f32           read in the rows that position name; no output may overlap it
+//	position  R      i32           int32 in 0..P-1
+//	y         R,C    as x          fully written
+//
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided; position has one value for each row, and the last of an odd number of columns is turned with +0
+//	C2  a position below 0 or from P on is refused before anything is written; where bad indices are skipped, c and s of its row are +0
+//	C3  wave is used as given: c and s need not belong to an angle; a NaN or an infinity in them counts as one in the products that it is part of
+//	C4  a NaN in x gives NaN in both results of its pair
+//	C5  an infinity in x makes each result of its pair infinite, or NaN: where c or s is zero, or where infinities of opposite signs meet
+//	C6  the results are those of rope.forward with the even columns as x1 and the odd ones as x2, bit for bit
+//	C7  subnormals are kept, and a result too large for its format is infinite
+//	C8  y has memory of its own: every element reads its partner too, and any overlap is refused
+//
+// # rope.interleaved.backward
+//
+//	dx[r,2i] = dy[r,2i]*c + dy[r,2i+1]*s,  c = wave[position[r],2i],  s = wave[position[r],2i+1]
+//	dx[r,2i+1] = dy[r,2i+1]*c - dy[r,2i]*s
+//
+//	operand   shape  dtypes        note
+//	dy        R,C    f16 bf16 f32
+//	wave      P,C    f32           read in the rows that position name; no output may overlap it
+//	position  R      i32           int32 in 0..P-1
+//	dx        R,C    as dy         fully written
+//
+//	C1  the results are those of rope.interleaved.forward with -s in the place of s, bit for bit
+//	C2  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided; position has one value for each row, and the last of an odd number of columns is turned with +0
+//	C3  a position below 0 or from P on is refused before anything is written; where bad indices are skipped, c and s of its row are +0
+//	C4  dx has memory of its own: every element reads its partner too, and any overlap is refused
 package rope

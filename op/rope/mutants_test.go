@@ -62,6 +62,41 @@ func backward(p mutants.Parts) func(a, b, c, s float32) (y1, y2 float32) {
 	}
 }
 
+// neighbours is a kernel that turns pairs of neighbours in some form. pair returns the columns of pair i
+// of n columns; the second may be beyond them.
+func neighbours(of row, pair func(i, n int) (a, b int), form func(a, b, c, s float32) (y1, y2 float32)) mutants.Plain {
+	return mutants.Plain{Body: func(c *mutants.Call) {
+		from, to := "x", "y"
+		if c.Definition == rope.InterleavedBackwardDefinition {
+			from, to = "dy", "dx"
+		}
+		x, y, wave := c.In(from), c.In(to), c.In("wave")
+		at := func(row []float32, i int) float32 {
+			if i < len(row) {
+				return row[i]
+			}
+			return 0
+		}
+		zeros := make([]float32, x.Cols)
+		for r := range x.Rows {
+			waves := zeros
+			if p := of(int(c.Index[r]), wave.Rows); p >= 0 {
+				waves = wave.Row(p)
+			}
+			for i := range (x.Cols + 1) / 2 {
+				a, b := pair(i, x.Cols)
+				y1, y2 := form(at(x.Row(r), a), at(x.Row(r), b), at(waves, 2*i), at(waves, 2*i+1))
+				y.Row(r)[a] = y1
+				if b < x.Cols {
+					y.Row(r)[b] = y2
+				}
+			}
+		}
+	}}
+}
+
+func adjacent(i, _ int) (a, b int) { return 2 * i, 2*i + 1 }
+
 // norm is rope.norm.forward. square is the term of a pair, count the number of elements that the
 // mean is taken of, scaled what becomes of a normalized element.
 type norm struct {
@@ -313,6 +348,36 @@ func wrong() []mutants.Mutant {
 			a[i], b[i] = b[i], a[i]
 		}
 	}})
+
+	l.Of(rope.InterleavedForwardDefinition, num.F16)
+	l.Add("halves", "pairs are columns of both halves, not neighbours", mutants.AnyOrder, neighbours(inside, func(i, n int) (a, b int) { return i, i + (n+1)/2 }, plain))
+	l.Add("sign-of-sine", "the second of a pair has the sign of the transpose", mutants.AnyOrder, neighbours(inside, adjacent, backward(mutants.Ordered(nil))))
+	l.Add("pair-swapped", "the two of a pair are exchanged", mutants.AnyOrder, neighbours(inside, adjacent, func(a, b, c, s float32) (y1, y2 float32) { return plain(b, a, c, s) }))
+	l.Add("sines-and-cosines-swapped", "the waves of a pair are exchanged", mutants.AnyOrder, neighbours(inside, adjacent, func(a, b, c, s float32) (y1, y2 float32) { return plain(a, b, s, c) }))
+	l.Add("bad-position-clamped", "a position beyond the table reads the nearest row", mutants.PromisesBits, neighbours(func(p, rows int) int { return max(0, min(p, rows-1)) }, adjacent, plain))
+	l.Add("last-copied", "the last of an odd number of columns is copied", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Edit: func(c *mutants.Call) {
+		if x := c.In("x"); x.Cols%2 == 1 {
+			for r := range x.Rows {
+				c.In("y").Row(r)[x.Cols-1] = x.Row(r)[x.Cols-1]
+			}
+		}
+	}})
+	l.Of(rope.InterleavedForwardDefinition, num.F32)
+	l.Add("two-roundings", "both products are rounded to binary32", mutants.PromisesBits, neighbours(inside, adjacent, func(a, b, c, s float32) (y1, y2 float32) {
+		return float32(a*c) - float32(b*s), float32(a*s) + float32(b*c)
+	}))
+	l.Of(rope.InterleavedForwardDefinition, num.BF16)
+	l.Add("store-truncates", "results are cut off, not rounded", mutants.AnyOrder, mutants.Plain{Body: mutants.Answer, Store: mutants.StoreTowardZero})
+	l.Of(rope.InterleavedBackwardDefinition, num.F16)
+	l.Add("forward-again", "gradients are turned by the angle, not back", mutants.AnyOrder, neighbours(inside, adjacent, plain))
+	l.Add("halves", "pairs are columns of both halves, not neighbours", mutants.AnyOrder, neighbours(inside, func(i, n int) (a, b int) { return i, i + (n+1)/2 }, backward(mutants.Ordered(nil))))
+	l.Of(rope.InterleavedBackwardDefinition, num.F32)
+	l.Add("pair-swapped", "the gradients of a pair are exchanged", mutants.PromisesBits, neighbours(inside, adjacent, func(a, b, c, s float32) (y1, y2 float32) {
+		y2, y1 = backward(mutants.Ordered(nil))(a, b, c, s)
+		return y1, y2
+	}))
+	l.Of(rope.InterleavedBackwardDefinition, num.BF16)
+	l.Add("bad-position-wraps", "a position is taken modulo the rows of the table", mutants.PromisesBits, neighbours(func(p, rows int) int { return ((p % rows) + rows) % rows }, adjacent, backward(mutants.Ordered(nil))))
 	return l.All
 }
 
@@ -328,6 +393,10 @@ func right() []mutants.Mutant {
 	l.Add("as-defined", "in plain Go", mutants.PromisesBits, turn(inside, forward(mutants.Ordered(nil))))
 	l.Of(rope.BackwardDefinition, num.F16)
 	l.Add("as-defined", "in plain Go", mutants.PromisesBits, turn(inside, backward(mutants.Ordered(nil))))
+	l.Of(rope.InterleavedForwardDefinition, num.F32)
+	l.Add("as-defined", "in plain Go", mutants.PromisesBits, neighbours(inside, adjacent, forward(mutants.Ordered(nil))))
+	l.Of(rope.InterleavedBackwardDefinition, num.F16)
+	l.Add("as-defined", "in plain Go", mutants.PromisesBits, neighbours(inside, adjacent, backward(mutants.Ordered(nil))))
 	ordered := mutants.Ordered(mutants.Ascending)
 	l.AddAll(rope.NormForwardDefinition, "ascending", "squares are added one after another", mutants.AnyOrder, mutants.Plain{Body: usual(ordered).body(ordered)})
 	l.AddAll(rope.NormBackwardDefinition, "ascending", "terms are added one after another", mutants.AnyOrder, mutants.Plain{Body: usualGradients(ordered).body(ordered)})
@@ -339,5 +408,6 @@ func peers(p mutants.Parts) map[*def.Definition]func(*mutants.Call) {
 	return map[*def.Definition]func(*mutants.Call){
 		rope.ForwardDefinition: turn(inside, forward(p)).Body, rope.BackwardDefinition: turn(inside, backward(p)).Body,
 		rope.NormForwardDefinition: usual(p).body(p), rope.NormBackwardDefinition: usualGradients(p).body(p),
+		rope.InterleavedForwardDefinition: neighbours(inside, adjacent, forward(p)).Body, rope.InterleavedBackwardDefinition: neighbours(inside, adjacent, backward(p)).Body,
 	}
 }

@@ -44,7 +44,19 @@ var (
 			return NormBackward(q, x[10], x[11], x[12], x[13], x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], opts...)
 		},
 	}
-	subjects = []optest.Subject{forward, backward, normForward, normBackward}
+	interleaved = optest.Subject{
+		Definition: InterleavedForwardDefinition, Data: optest.Operation(Operations, "rope.interleaved.forward").Data,
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
+			return InterleavedForward(q, x[3], x[0], x[2], x[1], opts...)
+		},
+	}
+	interleavedBack = optest.Subject{
+		Definition: InterleavedBackwardDefinition, Data: optest.Operation(Operations, "rope.interleaved.backward").Data,
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
+			return InterleavedBackward(q, x[3], x[0], x[2], x[1], opts...)
+		},
+	}
+	subjects = []optest.Subject{forward, backward, normForward, normBackward, interleaved, interleavedBack}
 
 	inf  = float32(math.Inf(1))
 	nan  = float32(math.NaN())
@@ -54,7 +66,7 @@ var (
 func size(r, c, p int) map[string]int { return map[string]int{"R": r, "C": c, "P": p} }
 
 func TestDoc(t *testing.T) {
-	optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition, NormForwardDefinition, NormBackwardDefinition)
+	optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition, NormForwardDefinition, NormBackwardDefinition, InterleavedForwardDefinition, InterleavedBackwardDefinition)
 }
 
 func TestMatchReference(t *testing.T) {
@@ -175,41 +187,114 @@ func testHalves(t *testing.T) {
 	}
 }
 
-// TestPairs turns heads whose pairs are neighbours: the results are those of the halves.
-func TestPairs(t *testing.T) {
-	const rows, half = 6, 4
-	g := gen.New("pairs")
+// TestInterleaved turns heads whose pairs are neighbours: the results are those of the halves, bit for bit.
+func TestInterleaved(t *testing.T) {
+	const rows, half = 6, 5
+	g := gen.New("interleaved")
 	apart, mixed := make([]float32, rows*2*half), make([]float32, rows*2*half)
 	for r := range rows {
 		for i := range 2 * half {
-			v := g.Normal()
+			v := g.Special()
 			apart[r*2*half+i], mixed[r*2*half+i%half*2+i/half] = v, v
 		}
 	}
-	at := []int32{0, 3, 1, 3, 2, 0}
+	at := positions(t, 0, 3, 1, 3, 2, 0)
 	cos, sin, err := Tables(cpu.Queue().Device(), 4, half, DefaultFrequencies)
 	optest.OK(t, err)
-	x, y := matrix(t, num.F16, 2*half, apart...), matrix(t, num.F16, 2*half, mixed...)
-	x1, x2, err := Halves(x)
+	wave, err := Waves(cpu.Queue().Device(), 4, half, DefaultFrequencies)
 	optest.OK(t, err)
-	optest.OK(t, Forward(cpu.Queue(), x1, x2, x1, x2, positions(t, at...), cos, sin))
-
-	y1, y2, err := Pairs(y)
-	optest.OK(t, err)
-	for _, table := range []**tensor.Tensor{&cos, &sin} {
-		*table, err = (*table).Reshape(4*half, 1)
+	for name, turn := range map[string]struct {
+		halves      func(q *engine.Queue, y1, y2, x1, x2, position, cos, sin *tensor.Tensor, opts ...engine.CallOption) error
+		interleaved func(q *engine.Queue, y, x, position, wave *tensor.Tensor, opts ...engine.CallOption) error
+	}{"forward": {Forward, InterleavedForward}, "backward": {Backward, InterleavedBackward}} {
+		x, z, y := matrix(t, num.F32, 2*half, apart...), matrix(t, num.F32, 2*half, mixed...), optest.Garbage(t, num.F32, rows, 2*half)
+		x1, x2, err := Halves(x)
 		optest.OK(t, err)
-	}
-	optest.OK(t, Forward(cpu.Queue(), y1, y2, y1, y2, positions(t, PairPositions(at, half)...), cos, sin))
-	want, _ := x.Float32s()
-	got, _ := y.Float32s()
-	for r := range rows {
-		for i := range 2 * half {
-			if a, b := want[r*2*half+i], got[r*2*half+i%half*2+i/half]; a != b {
-				t.Errorf("row %d, element %d: halves give %v, pairs %v", r, i, a, b)
+		optest.OK(t, turn.halves(cpu.Queue(), x1, x2, x1, x2, at, cos, sin))
+		optest.OK(t, turn.interleaved(cpu.Queue(), y, z, at, wave))
+		want, _ := x.Float32s()
+		got, _ := y.Float32s()
+		for r := range rows {
+			for i := range 2 * half {
+				if a, b := want[r*2*half+i], got[r*2*half+i%half*2+i/half]; !same(a, b) {
+					t.Errorf("%s: row %d, element %d: halves give %v, neighbours %v", name, r, i, a, b)
+				}
 			}
 		}
 	}
+}
+
+func TestInterleavedForward(t *testing.T) {
+	want := func(t *testing.T, d num.DType, c, s float32, x, y []float32) {
+		t.Helper()
+		out := optest.Garbage(t, d, 1, len(x))
+		waves := []float32{c, s, c, s}[:len(x)]
+		optest.OK(t, InterleavedForward(cpu.Queue(), out, matrix(t, d, len(x), x...), positions(t, 0), matrix(t, num.F32, len(x), waves...)))
+		optest.Want(t, "y", out, y...)
+	}
+	optest.Clauses(t, InterleavedForwardDefinition, map[string]func(t *testing.T){
+		"C1_rows": func(t *testing.T) {
+			optest.Shapes(t, interleaved, size(6, 5, 4))
+			want(t, num.F32, 2, 3, []float32{1, 10, 100}, []float32{2 - 30, 3 + 20, 200})
+		},
+		"C2_positions": func(t *testing.T) {
+			x, y := matrix(t, num.F32, 2, 1, 2), matrix(t, num.F32, 2, 7, 7)
+			for _, at := range []int32{-1, 1} {
+				err := InterleavedForward(cpu.Queue(), y, x, positions(t, at), matrix(t, num.F32, 2, 1, 0))
+				var bad *engine.IndexError
+				if !errors.As(err, &bad) || bad.Operand != "position" {
+					t.Errorf("position %d of 1: got %v, want a bad index", at, err)
+				}
+			}
+			optest.Want(t, "y", y, 7, 7)
+			optest.OK(t, InterleavedForward(cpu.Queue(), y, x, positions(t, 1), matrix(t, num.F32, 2, 1, 0), engine.WithBadIndex(engine.Skip)))
+			optest.Want(t, "y", y, 0, 0)
+		},
+		"C3_waves":    func(t *testing.T) { want(t, num.F32, 1, inf, []float32{2, 0}, []float32{nan, inf}) },
+		"C4_nan":      func(t *testing.T) { want(t, num.F16, 0.5, 0.5, []float32{1, nan, 1, 1}, []float32{nan, nan, 0, 1}) },
+		"C5_infinite": func(t *testing.T) { want(t, num.BF16, 0.5, 0.25, []float32{1, -inf}, []float32{inf, -inf}) },
+		"C6_halves":   TestInterleaved,
+		"C7_range": func(t *testing.T) {
+			want(t, num.F16, 0.75, 0.625, []float32{65504, -65504}, []float32{inf, -8188})
+			want(t, num.F32, 1, 1, []float32{0x1p-149, 0}, []float32{0x1p-149, 0x1p-149})
+		},
+		"C8_overlap": func(t *testing.T) {
+			x := matrix(t, num.F32, 2, 1, 2)
+			if err := InterleavedForward(cpu.Queue(), x, x, positions(t, 0), matrix(t, num.F32, 2, 1, 0)); !errors.Is(err, tensor.ErrBadArgument) {
+				t.Errorf("in place: got %v, want a BadArgument", err)
+			}
+		},
+	})
+}
+
+func TestInterleavedBackward(t *testing.T) {
+	optest.Clauses(t, InterleavedBackwardDefinition, map[string]func(t *testing.T){
+		"C1_opposite": func(t *testing.T) {
+			g := gen.New("opposite")
+			for range 100 {
+				x, c, s := matrix(t, num.F32, 2, g.Special(), g.Ordinary()), g.Ordinary(), g.Special()
+				y, dx := optest.Garbage(t, num.F32, 1, 2), optest.Garbage(t, num.F32, 1, 2)
+				optest.OK(t, InterleavedForward(cpu.Queue(), y, x, positions(t, 0), matrix(t, num.F32, 2, c, -s)))
+				optest.OK(t, InterleavedBackward(cpu.Queue(), dx, x, positions(t, 0), matrix(t, num.F32, 2, c, s)))
+				want, _ := y.Float32s()
+				optest.Want(t, "dx", dx, want...)
+			}
+		},
+		"C2_rows": func(t *testing.T) { optest.Shapes(t, interleavedBack, size(6, 5, 4)) },
+		"C3_positions": func(t *testing.T) {
+			x := matrix(t, num.F32, 1, 1)
+			err := InterleavedBackward(cpu.Queue(), matrix(t, num.F32, 1, 1), x, positions(t, 1), matrix(t, num.F32, 1, 1))
+			if err == nil || err.Error() != "rope.interleaved.backward: position[0] is 1, want 0 to 0" {
+				t.Errorf("got %v", err)
+			}
+		},
+		"C4_overlap": func(t *testing.T) {
+			x := matrix(t, num.F32, 2, 1, 2)
+			if err := InterleavedBackward(cpu.Queue(), x, x, positions(t, 0), matrix(t, num.F32, 2, 1, 0)); !errors.Is(err, tensor.ErrBadArgument) {
+				t.Errorf("in place: got %v, want a BadArgument", err)
+			}
+		},
+	})
 }
 
 func testPositions(t *testing.T) {
@@ -269,6 +354,7 @@ func TestDerivatives(t *testing.T) {
 	}{
 		{ForwardDefinition, BackwardDefinition, []string{"y1", "y2", "x1", "x2"}},
 		{NormForwardDefinition, NormBackwardDefinition, []string{"y1", "y2", "x1", "x2", "gamma1", "gamma2"}},
+		{InterleavedForwardDefinition, InterleavedBackwardDefinition, []string{"y", "x"}},
 	} {
 		d, err := def.Derivative(test.forward, test.of, fn.All...)
 		optest.OK(t, err)
@@ -316,7 +402,7 @@ func TestDerivatives(t *testing.T) {
 				b, _ := w[i].Bounds()
 				// rstd is within 2^-24 of its value. Each gradient has it in at most three factors, of terms
 				// whose sizes add up to less than 64.
-				if diff := math.Abs(a - b); diff > 64*3*0x1p-24 || test.forward == ForwardDefinition && diff > 0x1p-40 {
+				if diff := math.Abs(a - b); diff > 64*3*0x1p-24 || test.forward != NormForwardDefinition && diff > 0x1p-40 {
 					t.Errorf("%s: %s, element %d is %v, the derivative %v", test.backward.Name, name, i, a, b)
 				}
 			}

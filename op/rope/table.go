@@ -165,33 +165,3 @@ func Halves(x *tensor.Tensor) (x1, x2 *tensor.Tensor, err error) {
 	x2, err = rows.Slice(0, x.Rows(), d/2, d)
 	return x1, x2, err
 }
-
-// Pairs returns the even and the odd columns of x as views with a pair in each row: heads of
-// which columns 2i and 2i+1 are a pair. x must be contiguous. Its tables have a column too:
-// Reshape(P*d/2, 1), of which PairPositions names the rows.
-func Pairs(x *tensor.Tensor) (x1, x2 *tensor.Tensor, err error) {
-	if x.Cols()%2 != 0 {
-		return nil, nil, fmt.Errorf("rope: heads of %d columns, want an even number", x.Cols())
-	}
-	pairs, err := x.Reshape(x.Len()/2, 2)
-	if err != nil {
-		return nil, nil, err
-	}
-	if x1, err = pairs.Slice(0, x.Len()/2, 0, 1); err != nil {
-		return nil, nil, err
-	}
-	x2, err = pairs.Slice(0, x.Len()/2, 1, 2)
-	return x1, x2, err
-}
-
-// PairPositions returns, for each pair of each row, the row of a table of one column that has its
-// angle: position*pairs + i.
-func PairPositions(position []int32, pairs int) []int32 {
-	list := make([]int32, 0, len(position)*pairs)
-	for _, p := range position {
-		for i := range pairs {
-			list = append(list, p*int32(pairs)+int32(i))
-		}
-	}
-	return list
-}
