@@ -386,6 +386,8 @@ func (m *machine) compute(s *lower.Step, args []uint32, row, col int) uint32 {
 			e >>= 32
 		}
 		return uint32(e)
+	case def.OpPartner:
+		return m.partner(n.Args[0], row, col)
 	case def.OpAdd:
 		return float(f(0) + f(1))
 	case def.OpSub:
@@ -454,6 +456,22 @@ func (m *machine) compute(s *lower.Step, args []uint32, row, col int) uint32 {
 		return uint32(i(0) >> (args[1] & 31))
 	}
 	panic("no meaning for " + n.Op.String())
+}
+
+// partner reads what n reads in the other column of the pair.
+func (m *machine) partner(n *def.Node, row, col int) uint32 {
+	if col ^= 1; col >= m.cols {
+		return 0
+	}
+	operand, at := n.Operand, place(n, row, col).row
+	if n.Op == def.OpLookup {
+		index := n.Args[1]
+		operand, at = n.Args[0].Operand, int(int32(m.load(index, index.Operand, row, 0)))
+		if at < 0 || at >= m.c.Operands[operand].Rows {
+			return 0
+		}
+	}
+	return m.load(n, operand, at, col)
 }
 
 func compare[T int32 | float32](op def.Op, x, y T) bool {
