@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"tokitai/device"
 	"tokitai/model"
 	"tokitai/model/huggingface"
+	"tokitai/model/tkp1"
 	"tokitai/num"
 )
 
@@ -40,7 +42,7 @@ func (s *Start) Settings() Settings {
 	return base
 }
 
-// ReadStart reads the newest checkpoint of a run, a checkpoint, or a folder of transformers. Weights of
+// ReadStart reads the newest checkpoint of a run, a checkpoint, a folder of transformers, or a TKP1 file. Weights of
 // 16 bits become binary32, which has all their values.
 func ReadStart(dev device.Device, path string) (*Start, error) {
 	info, err := os.Stat(path)
@@ -48,8 +50,13 @@ func ReadStart(dev device.Device, path string) (*Start, error) {
 		return nil, err
 	}
 	s := &Start{weights: map[string]startWeight{}}
-	if !info.IsDir() {
+	switch {
+	case isTKP1(path):
+		return s, s.readTKP1(path)
+	case !info.IsDir():
 		return s, s.readCheckpoint(path)
+	case isTKP1(filepath.Join(path, NetworkFile)):
+		return s, s.readTKP1(filepath.Join(path, NetworkFile))
 	}
 	if file := filepath.Join(path, TokenizerFile); isFile(file) {
 		s.Tokenizer = file
@@ -57,14 +64,57 @@ func ReadStart(dev device.Device, path string) (*Start, error) {
 	if !isFile(filepath.Join(path, headerKey)) {
 		return s, s.readFolder(dev, path)
 	}
-	list, err := Checkpoints(path)
+	newest, err := checkpointAt(path)
 	if err != nil {
 		return nil, err
 	}
-	if len(list) == 0 {
-		return nil, badInput("%s: the run has no checkpoint yet", path)
+	return s, s.readCheckpoint(newest)
+}
+
+// isTKP1 reports whether a file begins as TKP1 files do.
+func isTKP1(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
 	}
-	return s, s.readCheckpoint(list[len(list)-1].Path)
+	defer f.Close()
+	begin := make([]byte, len(tkp1.Magic))
+	_, err = io.ReadFull(f, begin)
+	return err == nil && string(begin) == tkp1.Magic
+}
+
+// readTKP1 reads a TKP1 file, and holds it to the arch.json beside it, if there is one. Moments are left: a run begins with those of
+// its own first step.
+func (s *Start) readTKP1(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	f, err := tkp1.Parse(text)
+	if err != nil {
+		return badInput("%s: %w", path, err)
+	}
+	beside := filepath.Join(filepath.Dir(path), tkp1.ArchitectureFile)
+	if text, err := os.ReadFile(beside); err == nil {
+		if err := f.CheckArchitecture(text); err != nil {
+			return badInput("%s: %w", beside, err)
+		}
+	}
+	if s.Features, err = f.Features(); err != nil {
+		return badInput("%s: %w", path, err)
+	}
+	weights, err := f.Weights()
+	if err != nil {
+		return badInput("%s: %w", path, err)
+	}
+	n, err := model.NewFeatures(s.Features, 1, false)
+	if err != nil {
+		return err
+	}
+	for _, w := range n.Program.Of(model.Weight) {
+		s.weights[w.Name] = startWeight{w.Shape, weights[w.Name]}
+	}
+	return nil
 }
 
 func isFile(path string) bool {

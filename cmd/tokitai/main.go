@@ -224,7 +224,7 @@ seconds.`,
 	root.AddCommand(
 		newVerify(), newCheck(), newEvidence(), newLedger(), newDoctor(),
 		newRun(), newExplain(), newAccuracy(), newProve(),
-		newTrain(), newRank(), newReplay(), newDiff(), newEval(), newPage(),
+		newTrain(), newRank(), newReplay(), newDiff(), newEval(), newExport(), newPage(),
 		newGenerate(), newServe(),
 		newTokenize(), newDetokenize(), newChatTemplate(),
 		newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion(),

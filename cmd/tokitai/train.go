@@ -55,8 +55,8 @@ from rows of features, and --data names a file with a row in each line: a JSON o
 members features and targets are arrays of numbers. synthetic:N stands for N rows that are
 made. Settings of decoders are refused then.
 
---set start=PATH begins with the weights of another run, of a checkpoint, or of a folder of the
-library transformers, and takes the settings of the network from there.
+--set start=PATH begins with the weights of another run, of a checkpoint, of a folder of the
+library transformers, or of a TKP1 file, and takes the settings of the network from there.
 
 --ranks N trains with N processes of this machine, which share its processors and the leaves
 of each step: --set leaves=M divides a step into M of them, at least N. N changes no bit, and the

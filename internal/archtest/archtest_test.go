@@ -171,6 +171,7 @@ var rooms = []room{
 	{path: "data", only: &claim{[]string{"num", "tokenizer", "internal/jsontree", "internal/readfile"}, "a corpus is tokens, whatever learns them"}},
 	{path: "model", mustNot: []ban{{"op/all", "a network names the operations that it has"}, {"data", "a network does not know what it is trained on"}, {"device/gpu", "a program runs on any queue"}, {"verify", "its calls are admitted by the engine"}}},
 	{path: "model/huggingface", mustNot: []ban{{"op/all", "a folder has networks, and these name their operations"}, {"train", "what is read may be used without training"}, {"device/gpu", "weights go to any device by the interface alone"}, {"verify", "its calls are admitted by the engine"}}},
+	{path: "model/tkp1", mustNot: []ban{{"op/all", "a file has a network, and this names its operations"}, {"train", "what is read may be used without training"}, {"device/gpu", "a file is numbers"}, {"verify", "nothing is computed"}}},
 	{path: "train", mustNot: []ban{{"op/all", "a step names the operations that it has"}, {"device/gpu", "a run is the same on any queue"}, {"verify", "its calls are admitted by the engine"}}},
 	{path: "train/page", mustNot: []ban{{"op/all", "a page shows what runs have written"}, {"device/gpu", "a page shows what runs have written"}}},
 	{path: "answer", mustNot: []ban{{"op/all", "drawing names the operations that it has"}, {"device/gpu", "an answer is the same on any queue"}, {"verify", "its calls are admitted by the engine"}}},

@@ -1,0 +1,197 @@
+package tkp1
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"tokitai/model"
+)
+
+// config is the configuration of a file.
+type config struct {
+	ModelKind string `json:"model_kind"`
+	Inputs    int    `json:"input_dim"`
+	Outputs   int    `json:"output_dim"`
+	Hidden    int    `json:"hidden_dim"`
+	Layers    int    `json:"num_layers"`
+	Experts   int    `json:"num_experts"`
+	PerRow    int    `json:"top_k"`
+}
+
+// defaultPerRow is how many experts a row has if the configuration says nothing.
+const defaultPerRow = 2
+
+// place is where a parameter of a file stands in a network.
+type place struct {
+	theirs string
+	ours   *model.Value
+}
+
+// Features returns the network of which a file has the parameters. Sizes follow from these; how many experts a row has is
+// top_k of the configuration, or 2.
+func (f *File) Features() (model.Features, error) {
+	sizes := map[string]int{}
+	for i := range f.Parameters {
+		p := &f.Parameters[i]
+		if _, isTwice := sizes[p.Name]; isTwice {
+			return model.Features{}, fmt.Errorf("two parameters %s, want one", p.Name)
+		}
+		sizes[p.Name] = len(p.Weight)
+	}
+	var c config
+	if err := json.Unmarshal(f.Config, &c); err != nil {
+		return model.Features{}, fmt.Errorf("the configuration: %w", err)
+	}
+	x := model.Features{Experts: sizes["router.param_1"], Hidden: sizes["expert_0.param_1"], PerRow: c.PerRow}
+	if x.PerRow == 0 {
+		x.PerRow = defaultPerRow
+	}
+	count := 0 // of parameters of an expert
+	for sizes["expert_0.param_"+strconv.Itoa(count)] > 0 {
+		count++
+	}
+	if x.Experts == 0 || x.Hidden == 0 || count < 10 || count%4 != 2 {
+		return model.Features{}, fmt.Errorf("a router of %d experts, of which the first has %d parameters, want 4 for each of two or more layers and 2 behind them", x.Experts, count)
+	}
+	x.Inputs, x.Outputs, x.Layers = sizes["router.param_0"]/x.Experts, sizes["expert_0.param_"+strconv.Itoa(count-1)], (count-2)/4-1
+	return x, x.Check()
+}
+
+// places lists the parameters of a network in the order of a file.
+func places(f model.Features) ([]place, error) {
+	n, err := model.NewFeatures(f, 1, false)
+	if err != nil {
+		return nil, err
+	}
+	if f.Experts == 0 {
+		return nil, fmt.Errorf("the network has no experts, want some: TKP1 has names for those alone")
+	}
+	var list []place
+	add := func(group string, names ...string) {
+		for i, name := range names {
+			list = append(list, place{group + ".param_" + strconv.Itoa(i), n.Program.Value(name)})
+		}
+	}
+	add("router", "router.weight", "router.bias")
+	for e := range f.Experts {
+		prefix := "experts." + strconv.Itoa(e) + "."
+		var names []string
+		for i := range f.Layers + 1 {
+			layer, norm := prefix+"layers."+strconv.Itoa(i), prefix+"norms."+strconv.Itoa(i)
+			names = append(names, layer+".weight", layer+".bias", norm+".weight", norm+".bias")
+		}
+		add("expert_"+strconv.Itoa(e), append(names, prefix+"head.weight", prefix+"head.bias")...)
+	}
+	return list, nil
+}
+
+// Weights returns the weights by the names that they have in the network, matrices as [out, in].
+func (f *File) Weights() (map[string][]float32, error) {
+	x, err := f.Features()
+	if err != nil {
+		return nil, err
+	}
+	list, err := places(x)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != len(f.Parameters) {
+		return nil, fmt.Errorf("%d parameters, want %d: %d experts like the first, and a router", len(f.Parameters), len(list), x.Experts)
+	}
+	given := map[string][]float32{}
+	for i := range f.Parameters {
+		given[f.Parameters[i].Name] = f.Parameters[i].Weight
+	}
+	weights := map[string][]float32{}
+	for _, p := range list {
+		values := given[p.theirs]
+		if len(values) != p.ours.Len() {
+			return nil, fmt.Errorf("%s has %d elements, want %d, %v of the network", p.theirs, len(values), p.ours.Len(), p.ours.Shape)
+		}
+		weights[p.ours.Name] = values
+		if len(p.ours.Shape) == 2 {
+			weights[p.ours.Name] = transposed(values, p.ours.Shape[1], p.ours.Shape[0])
+		}
+	}
+	return weights, nil
+}
+
+// transposed returns a matrix of so many rows and columns with both exchanged.
+func transposed(x []float32, rows, cols int) []float32 {
+	y := make([]float32, len(x))
+	for r := range rows {
+		for c := range cols {
+			y[c*rows+r] = x[r*cols+c]
+		}
+	}
+	return y
+}
+
+// New returns a file of a network after a step. read returns a weight, and its m and v; a nil moment stands for zeros.
+func New(f model.Features, step int, read func(name string) (weight, m, v []float32, err error)) (*File, error) {
+	list, err := places(f)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(config{"moe", f.Inputs, f.Outputs, f.Hidden, f.Layers, f.Experts, f.PerRow})
+	if err != nil {
+		return nil, err
+	}
+	to := &File{Step: uint32(step), Config: text}
+	for _, p := range list {
+		weight, m, v, err := read(p.ours.Name)
+		if err != nil {
+			return nil, err
+		}
+		stored := [][]float32{weight, m, v}
+		for i := range stored {
+			if stored[i] == nil {
+				stored[i] = make([]float32, len(weight))
+			}
+			if len(p.ours.Shape) == 2 {
+				stored[i] = transposed(stored[i], p.ours.Shape[0], p.ours.Shape[1])
+			}
+		}
+		to.Parameters = append(to.Parameters, Parameter{Name: p.theirs, Weight: stored[0], M: stored[1], V: stored[2], Step: uint32(step)})
+	}
+	return to, nil
+}
+
+// ArchitectureFile is the name of the file beside a TKP1 file that says of which architecture it is.
+const ArchitectureFile = "arch.json"
+
+// architecture is that file.
+type architecture struct {
+	config
+	Hash string `json:"hash"` // the first 16 hexadecimal digits of the SHA-256 of the configuration
+}
+
+func (f *File) hash() string {
+	sum := sha256.Sum256(f.Config)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Architecture returns the text of the file beside this one.
+func (f *File) Architecture() ([]byte, error) {
+	a := architecture{Hash: f.hash()}
+	if err := json.Unmarshal(f.Config, &a.config); err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(a, "", "  ")
+	return append(text, '\n'), err
+}
+
+// CheckArchitecture returns an error for the text of an arch.json that is not of this file.
+func (f *File) CheckArchitecture(text []byte) error {
+	var a architecture
+	if err := json.Unmarshal(text, &a); err != nil {
+		return err
+	}
+	if a.Hash != f.hash() {
+		return fmt.Errorf("hash is %q, want %q, the SHA-256 of the configuration in the TKP1 file, cut to 16 digits", a.Hash, f.hash())
+	}
+	return nil
+}
