@@ -20,7 +20,7 @@ type DifferenceError struct {
 }
 
 func (e *DifferenceError) Error() string {
-	return fmt.Sprintf("rank %d has other %s than rank 0: %s, not %s", e.Rank, e.Fact, e.Got, e.Want)
+	return fmt.Sprintf("rank %d differs from rank 0 in %s: %s, not %s", e.Rank, e.Fact, e.Got, e.Want)
 }
 
 // Agree returns an error unless all ranks give the same facts. Every rank has the same *DifferenceError, with the first

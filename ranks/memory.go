@@ -40,6 +40,10 @@ type Options struct {
 // DefaultOptions are for ranks that share a machine with other work.
 var DefaultOptions = Options{Silence: 30 * time.Second, Limit: 10 * time.Minute}
 
+func (o *Options) setDefaults() {
+	o.Silence, o.Limit = cmp.Or(o.Silence, DefaultOptions.Silence), cmp.Or(o.Limit, DefaultOptions.Limit)
+}
+
 // sign is the last change of a rank's beat, and when it was seen.
 type sign struct {
 	beat uint64
@@ -105,12 +109,7 @@ func Join(memory []byte, rank, size int, o Options) (*Memory, error) {
 	if window < 8*size || uintptr(unsafe.Pointer(&memory[0]))%8 != 0 {
 		return nil, fmt.Errorf("%d bytes of memory for %d ranks, want at least %d, aligned to 8", len(memory), size, MemoryBytes(size, 0))
 	}
-	if o.Silence == 0 {
-		o.Silence = DefaultOptions.Silence
-	}
-	if o.Limit == 0 {
-		o.Limit = DefaultOptions.Limit
-	}
+	o.setDefaults()
 	g := &Memory{rank: rank, options: o, fates: make([]string, size), ending: make(chan struct{})}
 	for r := range size {
 		words := unsafe.Slice((*uint64)(unsafe.Pointer(&memory[r*heads])), heads/8)
@@ -250,12 +249,28 @@ func (g *Memory) exchange(kind uint64, send, receive [][]byte, limit time.Durati
 // check returns an error unless a rank makes the same call, and sends as many bytes as are expected.
 func (g *Memory) check(theirs head, from int, call uint64, at, want int) error {
 	if got := theirs.load(callWord); got != call {
-		return &PeerError{from, fmt.Sprintf("is at call %d, %s, and rank %d at call %d, %s", got<<8>>8, kinds[got>>56], g.rank, call<<8>>8, kinds[call>>56])}
+		return &PeerError{from, otherCall(got, call)}
 	}
 	if got := theirs.load(lengthWords + at); got != uint64(want) {
-		return &PeerError{from, fmt.Sprintf("sends %d bytes, and rank %d expects %d", got, g.rank, want)}
+		return &PeerError{from, otherLength(got, want)}
 	}
 	return nil
+}
+
+// otherCall says that a rank makes another call than this one, otherLength that it sends another number of bytes than are expected.
+func otherCall(theirs, ours uint64) string {
+	name := func(call uint64) string {
+		kind := "an unknown call"
+		if k := call >> 56; k < uint64(len(kinds)) {
+			kind = kinds[k]
+		}
+		return fmt.Sprintf("call %d, %s", call<<8>>8, kind)
+	}
+	return fmt.Sprintf("makes %s, and another rank %s", name(theirs), name(ours))
+}
+
+func otherLength(theirs uint64, want int) string {
+	return fmt.Sprintf("sends %d bytes where %d are expected", theirs, want)
 }
 
 // await waits until a word of every rank has reached a value, and calls use, if it is not nil, with each rank as soon as its

@@ -18,14 +18,28 @@ func memory(size, window int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&make([]uint64, n/8)[0])), n)
 }
 
+// transports are the implementations of Group: each returns what joins a group as one of its ranks.
+var transports = map[string]func(t *testing.T, size int, o Options) func(rank int) (Group, error){
+	"memory": func(t *testing.T, size int, o Options) func(rank int) (Group, error) {
+		shared := memory(size, 100)
+		return func(rank int) (Group, error) { return Join(shared, rank, size, o) }
+	},
+	"network": func(t *testing.T, size int, o Options) func(rank int) (Group, error) {
+		address := freeAddress(t)
+		return func(rank int) (Group, error) {
+			return Connect(Place{rank, size, address, []byte("a secret of tests")}, o)
+		}
+	},
+}
+
 // each calls f as each rank of a group, and returns their errors.
-func each(t *testing.T, size, window int, o Options, f func(g *Memory) error) []error {
+func each(t *testing.T, transport string, size int, o Options, f func(g Group) error) []error {
 	t.Helper()
-	shared, errs := memory(size, window), make([]error, size)
+	join, errs := transports[transport](t, size, o), make([]error, size)
 	var wait sync.WaitGroup
 	for r := range size {
 		wait.Go(func() {
-			g, err := Join(shared, r, size, o)
+			g, err := join(r)
 			if err == nil {
 				err = f(g)
 				g.Close()
@@ -50,55 +64,61 @@ func message(call, from, to int) []byte {
 // TestCalls: every rank gets what the others send it, whatever the lengths.
 func TestCalls(t *testing.T) {
 	t.Parallel()
-	for size := 1; size <= 5; size++ {
-		errs := each(t, size, 100, Options{}, func(g *Memory) error {
-			for call := range 40 {
-				send, receive := make([][]byte, size), make([][]byte, size)
-				for r := range size {
-					send[r], receive[r] = message(call, g.Rank(), r), make([]byte, len(message(call, r, g.Rank())))
+	for _, transport := range []string{"memory", "network"} {
+		for size := 1; size <= 5; size++ {
+			testCalls(t, transport, size)
+		}
+	}
+}
+
+func testCalls(t *testing.T, transport string, size int) {
+	errs := each(t, transport, size, Options{}, func(g Group) error {
+		for call := range 40 {
+			send, receive := make([][]byte, size), make([][]byte, size)
+			for r := range size {
+				send[r], receive[r] = message(call, g.Rank(), r), make([]byte, len(message(call, r, g.Rank())))
+			}
+			if err := g.AllToAllV(send, receive); err != nil {
+				return err
+			}
+			for r := range size {
+				if !bytes.Equal(receive[r], message(call, r, g.Rank())) {
+					return fmt.Errorf("AllToAllV %d: other bytes from rank %d", call, r)
 				}
-				if err := g.AllToAllV(send, receive); err != nil {
-					return err
-				}
-				for r := range size {
-					if !bytes.Equal(receive[r], message(call, r, g.Rank())) {
-						return fmt.Errorf("AllToAllV %d: other bytes from rank %d", call, r)
-					}
-					receive[r] = make([]byte, len(message(call, r, 99)))
-				}
-				if err := g.AllGather(message(call, g.Rank(), 99), receive); err != nil {
-					return err
-				}
-				for r := range size {
-					if !bytes.Equal(receive[r], message(call, r, 99)) {
-						return fmt.Errorf("AllGather %d: other bytes from rank %d", call, r)
-					}
-				}
-				root := call % size
-				want := message(call, root, 98)
-				got := make([]byte, len(want))
-				if g.Rank() == root {
-					copy(got, want)
-				}
-				if err := g.Broadcast(root, got); err != nil {
-					return err
-				}
-				if !bytes.Equal(got, want) {
-					return fmt.Errorf("Broadcast %d: other bytes", call)
+				receive[r] = make([]byte, len(message(call, r, 99)))
+			}
+			if err := g.AllGather(message(call, g.Rank(), 99), receive); err != nil {
+				return err
+			}
+			for r := range size {
+				if !bytes.Equal(receive[r], message(call, r, 99)) {
+					return fmt.Errorf("AllGather %d: other bytes from rank %d", call, r)
 				}
 			}
-			return g.Barrier()
-		})
-		if err := errors.Join(errs...); err != nil {
-			t.Errorf("%d ranks: %v", size, err)
+			root := call % size
+			want := message(call, root, 98)
+			got := make([]byte, len(want))
+			if g.Rank() == root {
+				copy(got, want)
+			}
+			if err := g.Broadcast(root, got); err != nil {
+				return err
+			}
+			if !bytes.Equal(got, want) {
+				return fmt.Errorf("Broadcast %d: other bytes", call)
+			}
 		}
+		return g.Barrier()
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Errorf("%s, %d ranks: %v", transport, size, err)
 	}
 }
 
 // TestPeers: a rank because of which others cannot go on is named by all of them.
 func TestPeers(t *testing.T) {
 	t.Parallel()
-	calls := func(g *Memory) error {
+	calls := func(g Group) error {
 		for range 3 {
 			if err := g.Barrier(); err != nil {
 				return err
@@ -106,43 +126,47 @@ func TestPeers(t *testing.T) {
 		}
 		return nil
 	}
-	hang := make(chan struct{})
 	for name, c := range map[string]struct {
 		options Options
-		bad     func(g *Memory) error // what rank 1 does
+		bad     func(g Group) error // what rank 1 does
 		want    string
 	}{
-		"leaves":      {bad: func(g *Memory) error { return nil }, want: "rank 1 has"},
-		"other call":  {bad: func(g *Memory) error { return g.Broadcast(1, nil) }, want: "rank 1 "},
-		"other bytes": {bad: func(g *Memory) error { return g.AllGather(make([]byte, 5), make([][]byte, 3)) }, want: "rank 1 "},
-		"hangs": {Options{Limit: 50 * time.Millisecond}, func(g *Memory) error {
-			<-hang
-			return nil
-		}, "rank 1 has "},
-		"is lost": {bad: func(g *Memory) error {
-			g.Lose(1, "has ended: signal killed")
+		"leaves":      {bad: func(g Group) error { return nil }, want: "rank 1 has"},
+		"other call":  {bad: func(g Group) error { return g.Broadcast(1, nil) }, want: "rank 1 "},
+		"other bytes": {bad: func(g Group) error { return g.AllGather(make([]byte, 5), make([][]byte, 3)) }, want: "rank 1 "},
+		"hangs":       {options: Options{Limit: time.Second}, want: "rank 1 has "},
+		"is lost": {bad: func(g Group) error {
+			if m, isMemory := g.(*Memory); isMemory {
+				m.Lose(1, "has ended: signal killed")
+			}
 			return nil
 		}, want: "rank 1 has "},
 	} {
-		waiting := 2
-		var mu sync.Mutex
-		errs := each(t, 3, 100, c.options, func(g *Memory) error {
-			if g.Rank() == 1 {
-				c.bad(g)
-				return nil
-			}
-			defer func() {
-				mu.Lock()
-				defer mu.Unlock()
-				if waiting--; waiting == 0 && name == "hangs" {
-					close(hang)
+		for transport := range transports {
+			waiting, hang := 2, make(chan struct{})
+			var mu sync.Mutex
+			errs := each(t, transport, 3, c.options, func(g Group) error {
+				if g.Rank() == 1 {
+					if name == "hangs" {
+						<-hang
+					} else {
+						c.bad(g)
+					}
+					return nil
 				}
-			}()
-			return calls(g)
-		})
-		for _, r := range []int{0, 2} {
-			if e, isPeer := errors.AsType[*PeerError](errs[r]); !isPeer || !strings.HasPrefix(e.Error(), c.want) {
-				t.Errorf("%s: rank %d: error %v, want one with %q", name, r, errs[r], c.want)
+				defer func() {
+					mu.Lock()
+					defer mu.Unlock()
+					if waiting--; waiting == 0 && name == "hangs" {
+						close(hang)
+					}
+				}()
+				return calls(g)
+			})
+			for _, r := range []int{0, 2} {
+				if e, isPeer := errors.AsType[*PeerError](errs[r]); !isPeer || !strings.HasPrefix(e.Error(), c.want) {
+					t.Errorf("%s, %s: rank %d: error %v, want one with %q", transport, name, r, errs[r], c.want)
+				}
 			}
 		}
 	}
@@ -184,15 +208,15 @@ func TestJoinErrors(t *testing.T) {
 func TestAgree(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []bool{false, true} {
-		errs := each(t, 3, 100, Options{}, func(g *Memory) error {
+		errs := each(t, "memory", 3, Options{}, func(g Group) error {
 			value := "0123"
 			if bad && g.Rank() == 2 {
 				value = "4567"
 			}
-			return Agree(g, []Fact{{"program", strings.Repeat("x", 500)}, {"data", value}})
+			return Agree(g, []Fact{{"program", strings.Repeat("x", 500)}, {"the data", value}})
 		})
 		for r, err := range errs {
-			if want := "rank 2 has other data than rank 0: 4567, not 0123"; bad && (err == nil || err.Error() != want) || !bad && err != nil {
+			if want := "rank 2 differs from rank 0 in the data: 4567, not 0123"; bad && (err == nil || err.Error() != want) || !bad && err != nil {
 				t.Errorf("rank %d: %v, want %q: %v", r, err, want, bad)
 			}
 		}

@@ -1,10 +1,12 @@
 package train
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"tokitai/engine"
 	"tokitai/model"
@@ -60,14 +62,13 @@ func (t *Trainer) join(with Team) error {
 	if n > t.config.Leaves {
 		return badInput("%d ranks for %d leaves, want at most as many ranks as leaves", n, t.config.Leaves)
 	}
-	text, err := json.Marshal(t.config)
-	if err != nil {
-		return err
-	}
-	facts := append([]ranks.Fact{
-		{Name: "settings", Value: string(text)}, {Name: "definitions", Value: t.origin.Program + " " + t.origin.Update},
-		{Name: "tokenizer", Value: t.origin.Tokenizer}, {Name: "data", Value: t.origin.Data},
-	}, with.Facts...)
+	facts := slices.Clone(with.Facts)
+	eachField(reflect.ValueOf(t.config), func(name string, v any) {
+		facts = append(facts, ranks.Fact{Name: "the setting " + name, Value: fmt.Sprint(v)})
+	})
+	facts = append(facts, ranks.Fact{Name: "the definitions of the network", Value: t.origin.Program},
+		ranks.Fact{Name: "the definitions of a step", Value: fmt.Sprintf("%x", sha256.Sum256([]byte(t.origin.Update)))},
+		ranks.Fact{Name: "the tokenizer", Value: t.origin.Tokenizer}, ranks.Fact{Name: "the data", Value: t.origin.Data})
 	if err := ranks.Agree(with.Group, facts); err != nil {
 		return err
 	}

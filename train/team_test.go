@@ -177,8 +177,8 @@ func TestRanksRefuse(t *testing.T) {
 	few := ranked(tiny())
 	few.Leaves = 1
 	for want, c := range map[string][2]Config{
-		"rank 1 has other settings than rank 0": {ranked(tiny()).Config, other.Config},
-		"2 ranks for 1 leaves":                  {few.Config, few.Config},
+		"rank 1 differs from rank 0 in the setting seed: 2, not 1": {ranked(tiny()).Config, other.Config},
+		"2 ranks for 1 leaves": {few.Config, few.Config},
 	} {
 		var got [2]error
 		memory := alignedMemory(ranks.MemoryBytes(2, 1<<10))

@@ -25,7 +25,10 @@ type started struct {
 	temp   string // its folder for temporary files
 }
 
-func startProgram(t *testing.T, args ...string) *started {
+func startProgram(t *testing.T, args ...string) *started { return startProgramIn(t, nil, args...) }
+
+// startProgramIn starts it with further variables of its environment.
+func startProgramIn(t *testing.T, variables []string, args ...string) *started {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no signals")
@@ -36,6 +39,7 @@ func startProgram(t *testing.T, args ...string) *started {
 	}
 	p := &started{Cmd: exec.Command(program, args...), temp: t.TempDir()}
 	p.Env = append(os.Environ(), "TMPDIR="+p.temp, "TOKITAI_CACHE="+filepath.Join(t.TempDir(), "cache"))
+	p.Env = append(p.Env, variables...)
 	p.Stderr = &p.stderr
 	var err error
 	if p.stdin, err = p.StdinPipe(); err != nil {

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,7 +26,7 @@ import (
 type trainFlags struct {
 	device, data, suffix, out, page string
 	set                             []string
-	ranks                           int
+	ranks                           string
 	dryRun, diagnose, profile, json bool
 }
 
@@ -61,6 +63,9 @@ library transformers, or of a TKP1 file, and takes the settings of the network f
 --ranks N trains with N processes of this machine, which share its processors and the leaves
 of each step: --set leaves=M divides a step into M of them, at least N. N changes no bit, and the
 run may go on with another one. If a process dies, the run goes on from its last checkpoint.
+--ranks env makes this process one of those that torchrun or srun has started, perhaps on several
+machines; TOKITAI_RANKS_SECRET has a text that all of them know. If one dies, the others end with
+exit code 4, and the same commands go on from the last checkpoint.
 
 --profile measures every call of a step, several times in a row, and prints a line for each
 kernel: its time in a step, the least bytes that it has to move and the products that it adds
@@ -90,7 +95,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	flags.StringVar(&f.suffix, "suffix", "", "of a folder, read only files whose names end in `SUFFIX`")
 	flags.StringVar(&f.out, "out", "", "`FOLDER` of the run, begun or resumed")
 	deviceFlag(flags, &f.device, "auto", "train on")
-	flags.IntVar(&f.ranks, "ranks", 1, "train with `N` processes of this machine")
+	flags.StringVar(&f.ranks, "ranks", "1", "train with `N` processes of this machine; env for those that torchrun or srun has started")
 	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "plan the run and measure a few steps, whose results are thrown away; write nothing")
 	flags.BoolVar(&f.diagnose, "diagnose", false, "print how large the weights and the gradients of the first step are, by name; write nothing")
@@ -184,14 +189,16 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 		return wrongUse("%s writes nothing: want no --out", only[0])
 	case f.page != "" && len(only) > 0:
 		return wrongUse("%s trains nothing: want no --page", only[0])
-	case f.ranks < 1:
-		return wrongUse("--ranks is %d, want at least 1", f.ranks)
-	case f.ranks > 1 && len(only) > 0:
+	case f.ranks != "1" && len(only) > 0:
 		return wrongUse("%s is of one process: want no --ranks", only[0])
-	case f.ranks > s.Leaves:
-		return wrongUse("--ranks is %d, want at most as many as leaves, %d", f.ranks, s.Leaves)
+	case f.page != "" && f.ranks == launchedRanks:
+		return wrongUse("--page is of one machine: want no --ranks env; 'tokitai page' shows the run too")
 	case f.page != "" && f.json:
 		return wrongUse("--page prints where it is: want no --json; 'tokitai page' shows the run too")
+	}
+	l, err := f.launch(&s)
+	if err != nil {
+		return err
 	}
 	if err := checkDevice(f.device); err != nil {
 		return err
@@ -200,7 +207,7 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	shareCores(f.ranks)
+	shareCores(l.onMachine)
 	return withQueue(c, f.device, func(q *engine.Queue) error {
 		switch {
 		case f.dryRun:
@@ -210,8 +217,28 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 		case f.profile:
 			return f.tellCosts(c, q, s, content)
 		}
-		return f.train(c, q, s, content)
+		if f.ranks == launchedRanks {
+			return f.trainLaunched(c, q, s, content, l)
+		}
+		return f.train(c, q, s, content, l.Size)
 	})
+}
+
+// launch returns how many ranks train and, if they are launched already, which one this is.
+func (f *trainFlags) launch(s *train.Settings) (l launched, err error) {
+	if f.ranks == launchedRanks {
+		if l, err = readLaunched(os.Getenv); err != nil {
+			return l, err
+		}
+	} else if l.Size, err = strconv.Atoi(f.ranks); err != nil || l.Size < 1 {
+		return l, wrongUse("--ranks is %q, want a number from 1 on, or env", f.ranks)
+	} else {
+		l.onMachine = l.Size
+	}
+	if l.Size > s.Leaves {
+		return l, wrongUse("--ranks is %d, want at most as many as leaves, %d", l.Size, s.Leaves)
+	}
+	return l, nil
 }
 
 // readData reads what a run of these settings learns from: rows of numbers, or documents, of which it makes tokens. What is
@@ -261,7 +288,7 @@ type trained struct {
 	Share      float64  `json:"share_of_peak,omitempty"` // of the products that the device could add up in these seconds
 }
 
-func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data) error {
+func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data, ranks int) error {
 	if f.page != "" {
 		end, err := servePage(c, f.page, f.out)
 		if err != nil {
@@ -273,37 +300,46 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 	defer progress.end()
 	endsItself.Store(true)
 	defer endsItself.Store(false)
+	start := func() (train.Team, func(), error) {
+		others, err := startRanks(ranks, rankSpec{Config: s.Config, Source: s.Source, Device: f.device, Data: f.data, Suffix: f.suffix})
+		return others.team(q), others.end, err
+	}
 	for again := (restarts{}); ; {
-		result, err := f.attempt(c, q, s, content, progress)
+		result, err := f.attempt(c, q, s, content, progress, start)
 		if result != nil && again.allows(c.Context(), err, result.Resumed) {
 			progress.aside(func() { fmt.Fprintf(c.ErrOrStderr(), "%v; the run goes on from its last checkpoint\n", err) })
 			continue
 		}
-		progress.end()
-		if e, isBad := errors.AsType[*train.NotFiniteError](err); isBad {
-			return e
-		}
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err
-		}
-		if f.json {
-			return errors.Join(err, printJSON(c.OutOrStdout(), result))
-		}
-		fmt.Fprintf(c.OutOrStdout(), "step %d  chain %s\n", result.Steps, result.Chain)
-		return err
+		return f.tell(c, progress, result, err)
 	}
 }
 
-// attempt trains until the end of the run, an interrupt or an error. The result is nil if the run could not be opened.
-func (f *trainFlags) attempt(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data, progress *progress) (result *trained, err error) {
+// tell prints how an attempt has ended.
+func (f *trainFlags) tell(c *cobra.Command, progress *progress, result *trained, err error) error {
+	progress.end()
+	if e, isBad := errors.AsType[*train.NotFiniteError](err); isBad {
+		return e
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	if f.json {
+		return errors.Join(err, printJSON(c.OutOrStdout(), result))
+	}
+	fmt.Fprintf(c.OutOrStdout(), "step %d  chain %s\n", result.Steps, result.Chain)
+	return err
+}
+
+// attempt trains until the end of the run, an interrupt or an error, with the ranks that start gives. The result is nil if the run could not be opened.
+func (f *trainFlags) attempt(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data, progress *progress, start func() (with train.Team, end func(), err error)) (result *trained, err error) {
 	w := c.OutOrStdout()
 	progress.say("preparing")
-	others, err := startRanks(f.ranks, rankSpec{Config: s.Config, Source: s.Source, Device: f.device, Data: f.data, Suffix: f.suffix})
+	team, end, err := start()
 	if err != nil {
 		return nil, err
 	}
-	defer others.end()
-	run, err := train.OpenRanked(q, others.team(q), f.out, s, content, f.data, f.suffix)
+	defer end()
+	run, err := train.OpenRanked(q, team, f.out, s, content, f.data, f.suffix)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ type rankSpec struct {
 // rankFacts are what ranks must have in common besides what they train.
 func rankFacts(q *engine.Queue) []ranks.Fact {
 	d := q.Device().Describe()
-	return []ranks.Fact{{Name: "program", Value: thisBuild().String()}, {Name: "device", Value: q.Device().Kind() + " " + d.Name}}
+	return []ranks.Fact{{Name: "the program", Value: thisBuild().String()}, {Name: "the device", Value: q.Device().Kind() + " " + d.Name}}
 }
 
 // rankProcesses are the ranks that this process has started, and its own place among them.
@@ -157,6 +157,12 @@ func (p *rankProcesses) end() {
 // shareCores gives each of n ranks its share of the processors that this process has.
 func shareCores(n int) { runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/n)) }
 
+// isPeer reports whether an error is about another rank.
+func isPeer(err error) bool {
+	_, is := errors.AsType[*ranks.PeerError](err)
+	return is
+}
+
 // maxRestarts is how many times in a row a run is begun again without a new checkpoint.
 const maxRestarts = 3
 
@@ -165,7 +171,7 @@ type restarts struct{ count, from int }
 
 // allows reports whether a run that went on from a step may be begun again after an error.
 func (r *restarts) allows(ctx context.Context, err error, from int) bool {
-	if _, isPeer := errors.AsType[*ranks.PeerError](err); !isPeer || ctx.Err() != nil {
+	if !isPeer(err) || ctx.Err() != nil {
 		return false
 	}
 	if from > r.from {

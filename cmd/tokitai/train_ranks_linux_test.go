@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,24 +14,19 @@ import (
 	"tokitai/train"
 )
 
-// childrenOf returns the processes that a process has started.
-func childrenOf(pid int) []int {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	var list []int
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
+// ranksOf returns the processes of the ranks that a run has started, in order.
+func ranksOf(t *testing.T, p *started) (list []int) {
+	t.Helper()
+	for _, text := range childrenOf(t, p.Process.Pid) {
+		pid, err := strconv.Atoi(text)
 		if err != nil {
-			continue // it has ended
+			t.Fatal(err)
 		}
-		var child, parent int
-		var state string
-		_, rest, _ := strings.Cut(string(text), ") ")
-		fmt.Sscanf(string(text), "%d", &child)
-		if fmt.Sscanf(rest, "%s %d", &state, &parent); parent == pid && state != "Z" {
-			list = append(list, child)
-		}
+		list = append(list, pid)
 	}
-	slices.Sort(list)
+	if len(list) != 2 {
+		t.Fatalf("processes %v, want two", list)
+	}
 	return list
 }
 
@@ -65,10 +60,7 @@ func TestTrainRankKilled(t *testing.T) {
 	p := startProgram(t, rankedRun(folder)...)
 	at := 5 + rand.New(rand.NewPCG(seed, 0)).IntN(40)
 	await.For(t, "steps", func() bool { return stepsOf(folder) >= at })
-	children := childrenOf(p.Process.Pid)
-	if len(children) != 2 {
-		t.Fatalf("children %v, want two", children)
-	}
+	children := ranksOf(t, p)
 	if err := syscall.Kill(children[1], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +83,7 @@ func TestTrainRanksStopped(t *testing.T) {
 	args := append(rankedRun(folder), "--set", "steps=1000000", "--set", "checkpoint_every=0")
 	p := startProgram(t, args...)
 	await.For(t, "steps", func() bool { return stepsOf(folder) > 2 })
-	children := childrenOf(p.Process.Pid)
+	children := ranksOf(t, p)
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
