@@ -23,7 +23,7 @@ const measured = `{"device": {"name": "A <GPU>", "driver": "CUDA 13"}, "results"
 // besidePeers is what bench --peers --json prints, shortened.
 const besidePeers = `{"host": {"cpu": "A CPU", "workers": [1, 2]}, "peers": [{"peer": "torch", "name": "PyTorch"}, {"peer": "numpy", "name": "NumPy"}], "rows": [
 	{"op": "gemm.forward", "shape": "M=256,K=256,N=256", "dtype": "f32", "workers": 1, "lowering": "cpu.avx512", "ms": 0.6, "gflops": 60},
-	{"op": "gemm.forward", "shape": "M=256,K=256,N=256", "dtype": "f32", "workers": 2, "lowering": "cpu.avx512", "ms": 0.3, "gflops": 100, "peers": [{"peer": "numpy", "ratio": 2}, {"peer": "torch", "ratio": 0.5}, {"peer": "gonum", "error": "not built"}]}]}`
+	{"op": "gemm.forward", "shape": "M=256,K=256,N=256", "dtype": "f32", "workers": 2, "lowering": "cpu.avx512", "ms": 0.3, "gflops": 100, "peers": [{"peer": "numpy", "ratio": 2, "least": 1, "most": 4}, {"peer": "torch", "ratio": 0.5, "least": 0.5, "most": 0.5}, {"peer": "torch-no-amx", "ratio": 0.1, "least": 0.1, "most": 0.5}, {"peer": "gonum", "error": "not built"}]}]}`
 
 func parse(t *testing.T, text string) *Record {
 	t.Helper()

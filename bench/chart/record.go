@@ -92,8 +92,8 @@ type result struct {
 		Ratio       float64
 	}
 	Peers []struct {
-		Peer, Error string
-		Ratio       float64
+		Peer, Error        string
+		Ratio, Least, Most float64
 	}
 }
 
@@ -162,7 +162,8 @@ func (s *result) point(names map[string]string) Point {
 		p.Peers = append(p.Peers, Peer{l.Name, p.Speed / l.Ratio})
 	}
 	for _, o := range s.Peers {
-		if o.Error == "" && o.Ratio > 0 {
+		const far = 4 // rounds so far apart say nothing, as in the tables of bench/peers
+		if o.Error == "" && o.Ratio > 0 && o.Most <= far*o.Least {
 			p.Peers = append(p.Peers, Peer{names[o.Peer], p.Speed / o.Ratio})
 		}
 	}

@@ -13,10 +13,11 @@ import (
 	"tokitai/fn"
 	"tokitai/num"
 	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // compileSizes are sizes so small that the call itself takes no time.
-var compileSizes = map[string]int{"R": 2, "C": 64, "H": 2, "M": 8, "N": 16, "K": 8, "Q": 4, "V": 8, "D": 16, "P": 4, "S": 2, "T": 4, "E": 4}
+var compileSizes = map[string]int{"R": 2, "C": 64, "G": 2, "H": 2, "M": 8, "N": 16, "K": 8, "Q": 4, "V": 8, "D": 16, "P": 4, "S": 2, "T": 4, "E": 4}
 
 // Compile measures the first call of a case's definition. Each attempt has a definition of
 // its own: the same expression under another name, so that nothing is found compiled.
@@ -47,15 +48,19 @@ func firstCall(q *engine.Queue, c *Case, name string) (float64, error) {
 	}
 	tensors := make([]*tensor.Tensor, len(d.Operands))
 	for i := range d.Operands {
-		a := d.Operands[i].NewArray(c.DTypes[i], compileSizes)
-		if d.Operands[i].IsIn && c.DTypes[i] != num.I32 {
+		o := &d.Operands[i]
+		a := o.NewArray(c.DTypes[i], compileSizes)
+		switch {
+		case o.IsOffsets:
+			trial.DivideEqually(a, compileSizes[o.Bound])
+		case o.IsIn && c.DTypes[i] != num.I32:
 			for r := range a.Rows {
 				for k := range a.Cols {
 					a.Set(r, k, 1)
 				}
 			}
 		}
-		if tensors[i], err = tensor.FromBytes(q.Device(), c.DTypes[i], a.Data, d.Operands[i].Shape(&a)...); err != nil {
+		if tensors[i], err = tensor.FromBytes(q.Device(), c.DTypes[i], a.Data, o.Shape(&a)...); err != nil {
 			return 0, err
 		}
 		defer tensors[i].Close()

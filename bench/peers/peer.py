@@ -102,6 +102,8 @@ class Torch:
     def complete(self, request, s):
         """Adds what PyTorch keeps beside the operands."""
         torch, op, p = self.torch, request["op"], request["params"]
+        if "offsets" in s and "grouped" in op:
+            s["groups"], s["ends"] = groups(s), s["offsets"].flatten()[1:].clone()
         if "index" in s:
             s["index64"] = s["index"].to(torch.int64)
         if "label" in s:
@@ -157,6 +159,18 @@ class Torch:
             "gemm.batched.forward": matmul,
             "gemm.grad_a": {"torch.matmul(out=)": lambda s: torch.matmul(s["dC"], s["B"].mT, out=s["dA"])},
             "gemm.grad_b": {"torch.matmul(out=)": lambda s: torch.matmul(s["A"].mT, s["dC"], out=s["dB"])},
+            "gemm.grouped.forward": {
+                "torch.mm(out=) of each group": lambda s: each_group(s, "C", lambda g, rows: torch.mm(s["A"][rows], s["B"][g], out=s["C"][rows])),
+                "F.grouped_mm": lambda s: F.grouped_mm(s["A"], s["B"], offs=s["ends"]),
+            },
+            "gemm.grouped.grad_a": {
+                "torch.mm(out=) of each group": lambda s: each_group(s, "dA", lambda g, rows: torch.mm(s["dC"][rows], s["B"][g].mT, out=s["dA"][rows])),
+                "F.grouped_mm": lambda s: F.grouped_mm(s["dC"], s["B"].mT, offs=s["ends"]),
+            },
+            "gemm.grouped.grad_b": {
+                "torch.mm(out=) of each group": lambda s: each_group(s, "dB", lambda g, rows: torch.mm(s["A"][rows].mT, s["dC"][rows], out=s["dB"][g])),
+                "F.grouped_mm": lambda s: F.grouped_mm(s["A"].mT, s["dC"], offs=s["ends"]),
+            },
             "softmax.forward": {
                 "torch.softmax(out=)": lambda s: torch.softmax(s["x"], -1, out=s["y"]),
                 "F.softmax": lambda s: F.softmax(s["x"], -1),
@@ -436,6 +450,8 @@ class NumPy:
         return np.fromfile(o["file"], dtype=dtype).reshape(o["shape"])
 
     def complete(self, request, s):
+        if "grouped" in request["op"]:
+            s["groups"] = groups(s)
         if request["op"] == "gelu.forward":
             s["scratch"] = self.np.full_like(s["x"], -1)
 
@@ -447,6 +463,12 @@ class NumPy:
             "gemm.batched.forward": matmul,
             "gemm.grad_a": {"np.matmul(out=)": lambda s: np.matmul(s["dC"], s["B"].swapaxes(-1, -2), out=s["dA"])},
             "gemm.grad_b": {"np.matmul(out=)": lambda s: np.matmul(s["A"].swapaxes(-1, -2), s["dC"], out=s["dB"])},
+            "gemm.grouped.forward": {"np.matmul(out=) of each group": lambda s: each_group(
+                s, "C", lambda g, rows: np.matmul(s["A"][rows], s["B"][g], out=s["C"][rows]))},
+            "gemm.grouped.grad_a": {"np.matmul(out=) of each group": lambda s: each_group(
+                s, "dA", lambda g, rows: np.matmul(s["dC"][rows], s["B"][g].T, out=s["dA"][rows]))},
+            "gemm.grouped.grad_b": {"np.matmul(out=) of each group": lambda s: each_group(
+                s, "dB", lambda g, rows: np.matmul(s["A"][rows].T, s["dC"][rows], out=s["dB"][g]))},
             "softmax.forward": {"np.max, np.exp, np.sum": self.softmax},
             "gelu.forward": {"np.tanh": self.gelu},
             "layernorm.forward": {"np.mean, np.sqrt": lambda s: self.layernorm(s, request["params"]["eps"])},
@@ -492,6 +514,18 @@ class NumPy:
 
 def rms_norm(F, x, gamma, eps):
     return F.rms_norm(x, [x.shape[-1]], gamma, eps)
+
+
+def groups(s):
+    """Returns the rows of each group as slices."""
+    offsets = s["offsets"].flatten().tolist()
+    return [slice(begin, end) for begin, end in zip(offsets, offsets[1:])]
+
+
+def each_group(s, result, multiply):
+    for g, rows in enumerate(s["groups"]):
+        multiply(g, rows)
+    return s[result]
 
 
 def product(shape):

@@ -45,7 +45,7 @@ var operations = slices.Concat(gemm.Operations, softmax.Operations, crossentropy
 	sample.Operations, sgd.Operations)
 
 // tiny sizes for every case.
-var tiny = map[string]int{"R": 5, "C": 33, "H": 2, "M": 6, "N": 7, "K": 8, "Q": 9, "V": 10, "D": 11, "P": 12, "S": 3, "T": 7, "E": 5}
+var tiny = map[string]int{"R": 5, "C": 33, "G": 4, "H": 2, "M": 6, "N": 7, "K": 8, "Q": 9, "V": 10, "D": 11, "P": 12, "S": 3, "T": 7, "E": 5}
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(ServeVariable); mode != "" {
@@ -285,8 +285,8 @@ func TestCases(t *testing.T) {
 	if err != nil || len(few) != 2 || few[0].String() != "gelu.forward bf16 R=3,C=4" {
 		t.Errorf("got %v, %v", few, err)
 	}
-	if some := OnePerOperation(cases); len(some) != 35 {
-		t.Errorf("%d operations, want 35", len(some))
+	if some := OnePerOperation(cases); len(some) != 38 {
+		t.Errorf("%d operations, want 38", len(some))
 	}
 }
 

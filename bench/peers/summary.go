@@ -59,6 +59,7 @@ var groups = []group{
 	{name: "matrix product, bf16", ops: []string{"gemm.forward"}, dtypes: bf16, peer: "torch-no-amx", aim: 1, least: 0.75},
 	{name: "matrix product, bf16, beside AMX", ops: []string{"gemm.forward"}, dtypes: bf16, peer: "torch", second: true},
 	{name: "gradients of a matrix product, f32", ops: []string{"gemm.grad_a", "gemm.grad_b"}, peer: "torch"},
+	{name: "products of groups of rows", ops: []string{"gemm.grouped.forward", "gemm.grouped.grad_a", "gemm.grouped.grad_b"}, peer: "torch"},
 	{name: "64 products of 64×64×64", ops: []string{"gemm.batched.forward"}, peer: "torch"},
 	{name: "a call on 1,000 elements", ops: []string{"gelu.forward", "softmax.forward", "layernorm.forward"}, small: true, peer: "torch"},
 }

@@ -79,8 +79,8 @@ func testGroupsAlone(t *testing.T, d *def.Definition) {
 	} {
 		groups, m := len(offsets)-1, int(offsets[len(offsets)-1])
 		for _, formats := range d.Formats() {
-			for _, n := range []int{1, 35} {
-				s := shapes(d, map[string]int{"G": groups, "M": m, "N": n, "K": 20})
+			for _, size := range []struct{ n, k int }{{1, 20}, {35, 20}, {48, 384}, {384, 48}} {
+				s := shapes(d, map[string]int{"G": groups, "M": m, "N": size.n, "K": size.k})
 				left, right, got := random(t, g, formats[0], s[0]...), random(t, g, formats[1], s[1]...), optest.Garbage(t, formats[2], s[2]...)
 				optest.OK(t, groupedCalls[d](cpu.Queue(), got, left, right, offsetsOf(t, offsets...)))
 				want := optest.Garbage(t, formats[2], s[2]...)

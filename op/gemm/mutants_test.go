@@ -262,6 +262,7 @@ func wrongGroups(l *mutants.List) {
 		l.From(mutants.KernelPractice)
 		l.Add("end-included", "a group has the first row of the next one too", mutants.PromisesBits, divided(inner(func(begin, _ int) int { return begin + 1 })))
 		l.Add("groups-of-16", "groups begin at multiples of 16, as if their rows had been padded", mutants.AnyOrder, divided(inner(func(begin, _ int) int { return begin / 16 * 16 })))
+		l.Add("ends-of-16", "groups end at multiples of 16: the rows that pad them are those of the next ones", mutants.AnyOrder, divided(inner(func(begin, _ int) int { return (begin + 15) / 16 * 16 })))
 		l.Add("equal-groups", "all groups have as many rows", mutants.AnyOrder, divided(func(offsets []int) {
 			rows := offsets[len(offsets)-1]
 			for g := range offsets {
@@ -271,22 +272,68 @@ func wrongGroups(l *mutants.List) {
 		if !d.Product().TransposeLeft {
 			l.Add("next-matrix", "every group has the matrix of the next", mutants.PromisesBits, mutants.Plain{Body: mutants.FusedStack(func(g int) (int, int) { return g, g + 1 })})
 			l.Add("first-matrix", "every group has the first matrix", mutants.AnyOrder, mutants.Plain{Body: mutants.FusedStack(func(int) (int, int) { return 0, 0 })})
+			l.Add("empty-matrix", "the group after one without rows has that one's matrix", mutants.PromisesBits, mutants.Plain{Body: func(c *mutants.Call) {
+				mutants.FusedStack(func(g int) (int, int) {
+					if g > 0 && isEmpty(c, g-1) {
+						return g, g - 1
+					}
+					return g, g
+				})(c)
+			}})
+			l.Add("last-row-not-written", "the last row of every group is not written", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, operand, r, _ int) bool {
+				return r+1 != int(c.Stored[3].Int(groupOf(c, r)+1, 0))
+			}})
+			l.Add("stops-at-empty", "groups after one without rows are not computed", mutants.AnyOrder, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, operand, r, _ int) bool {
+				return !emptyBefore(c, groupOf(c, r))
+			}})
 			l.Add("last-group-missing", "the rows of the last of several groups are not written", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, operand, r, _ int) bool {
 				offsets := &c.Stored[3]
 				return offsets.Rows == 2 || r < int(offsets.Int(offsets.Rows-2, 0))
 			}})
 			continue
 		}
+		matrixOf := func(c *mutants.Call, operand, r int) int {
+			result := &c.Stored[operand]
+			return r / (result.Rows / result.Matrices())
+		}
 		l.Add("no-rows-not-written", "the matrix of a group without rows is not written", mutants.AnyOrder, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, operand, r, _ int) bool {
-			offsets, result := &c.Stored[3], &c.Stored[operand]
-			g := r / (result.Rows / result.Matrices())
-			return offsets.Int(g, 0) < offsets.Int(g+1, 0)
+			return !isEmpty(c, matrixOf(c, operand, r))
+		}})
+		l.Add("stops-at-empty", "groups after one without rows are not computed", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, operand, r, _ int) bool {
+			return !emptyBefore(c, matrixOf(c, operand, r))
 		}})
 		l.Add("last-row-missing", "the last row of every group is missing", mutants.AnyOrder, mutants.Plain{Body: mutants.Contraction(func(a, b []float32, old float32, accumulate bool) float32 {
 			n := max(0, len(a)-1)
 			return mutants.Fused(a[:n], b[:n], old, accumulate)
 		})})
 	}
+}
+
+// isEmpty reports whether group g of a call has no rows.
+func isEmpty(c *mutants.Call, g int) bool {
+	offsets := &c.Stored[3]
+	return offsets.Int(g, 0) == offsets.Int(g+1, 0)
+}
+
+// emptyBefore reports whether a group before group g has no rows.
+func emptyBefore(c *mutants.Call, g int) bool {
+	for before := range g {
+		if isEmpty(c, before) {
+			return true
+		}
+	}
+	return false
+}
+
+// groupOf returns the group of row r.
+func groupOf(c *mutants.Call, r int) int {
+	offsets := &c.Stored[3]
+	for g := range offsets.Rows - 1 {
+		if r < int(offsets.Int(g+1, 0)) {
+			return g
+		}
+	}
+	panic("a row of no group")
 }
 
 func right() []mutants.Mutant {
