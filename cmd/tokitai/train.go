@@ -24,10 +24,10 @@ import (
 
 // trainFlags are the flags of train.
 type trainFlags struct {
-	device, data, suffix, out, page string
-	set                             []string
-	ranks                           string
-	dryRun, diagnose, profile, json bool
+	device, data, suffix, out, page, tensorboard string
+	set                                          []string
+	ranks                                        string
+	dryRun, diagnose, profile, json              bool
 }
 
 func newTrain() *cobra.Command {
@@ -97,6 +97,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	deviceFlag(flags, &f.device, "auto", "train on")
 	flags.StringVar(&f.ranks, "ranks", "1", "train with `N` processes of this machine; env for those that torchrun or srun has started")
 	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
+	flags.StringVar(&f.tensorboard, "tensorboard", "", "also write loss, validation, norm, rate and speed to an event file in `FOLDER`")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "plan the run and measure a few steps, whose results are thrown away; write nothing")
 	flags.BoolVar(&f.diagnose, "diagnose", false, "print how large the weights and the gradients of the first step are, by name; write nothing")
 	flags.BoolVar(&f.profile, "profile", false, "measure where the time of a step goes, by kernel, and print a table; write nothing")
@@ -193,6 +194,8 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 		return wrongUse("%s is of one process: want no --ranks", only[0])
 	case f.page != "" && f.ranks == launchedRanks:
 		return wrongUse("--page is of one machine: want no --ranks env; 'tokitai page' shows the run too")
+	case f.tensorboard != "" && len(only) > 0:
+		return wrongUse("%s trains nothing: want no --tensorboard", only[0])
 	case f.page != "" && f.json:
 		return wrongUse("--page prints where it is: want no --json; 'tokitai page' shows the run too")
 	}
@@ -351,12 +354,18 @@ func (f *trainFlags) attempt(c *cobra.Command, q *engine.Queue, s train.Settings
 		flush(w)
 	}
 	defer onCheckpointSignal(run.Checkpoint)()
+	events, err := newEventFile(f.tensorboard)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, events.end()) }()
 	began, rows, about := time.Now(), float64(s.Rows()), t.Device()
 	err = run.Train(c.Context(), func(l train.Line) {
 		progress.of(float64(l.Step), float64(result.Resumed), float64(s.Steps))
+		speed := float64(l.Step-result.Resumed) / time.Since(began).Seconds()
+		events.write(&l, speed*rows, s.RowName())
 		if l.Loss != nil {
 			result.Loss = l.Loss
-			speed := float64(l.Step-result.Resumed) / time.Since(began).Seconds()
 			progress.say("step %d of %d, loss %.4f, norm %.3f, %.0f %s/s%s", l.Step, s.Steps, *l.Loss, *l.Norm, speed*rows, s.RowName(), percentOfPeak(about.ShareOfPeak(speed)))
 			return
 		}

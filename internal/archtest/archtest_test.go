@@ -174,6 +174,7 @@ var rooms = []room{
 	{path: "model/tkp1", mustNot: []ban{{"op/all", "a file has a network, and this names its operations"}, {"train", "what is read may be used without training"}, {"device/gpu", "a file is numbers"}, {"verify", "nothing is computed"}}},
 	{path: "train", mustNot: []ban{{"op/all", "a step names the operations that it has"}, {"device/gpu", "a run is the same on any queue"}, {"verify", "its calls are admitted by the engine"}}},
 	{path: "train/page", mustNot: []ban{{"op/all", "a page shows what runs have written"}, {"device/gpu", "a page shows what runs have written"}}},
+	{path: "train/tensorboard", only: &claim{[]string{}, "it writes numbers, whatever they say"}},
 	{path: "answer", mustNot: []ban{{"op/all", "drawing names the operations that it has"}, {"device/gpu", "an answer is the same on any queue"}, {"verify", "its calls are admitted by the engine"}}},
 	{path: "answer/answertest"},
 	{path: "answer/openai", mustNot: []ban{{"op/all", "a request names no operation"}, {"device/gpu", "an answer is the same on any queue"}, {"verify", "its calls are admitted by the engine"}}},
