@@ -40,6 +40,7 @@ var rooms = []room{
 	{path: "internal/testlist", only: &claim{[]string{}, "it reads tests as text"}},
 	{path: "internal/typecheck", only: &claim{[]string{}, "it reads packages as text"}},
 	{path: "internal/tool"},
+	{path: "internal/browser", only: &claim{[]string{"internal/tool"}, "it shows pages that it does not know"}},
 	{path: "internal/await", only: &claim{[]string{}, "it waits for conditions that it does not know"}},
 	{path: "internal/nearest"},
 	{path: "num"},
