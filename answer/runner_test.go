@@ -1,9 +1,11 @@
 package answer
 
 import (
+	"errors"
 	"testing"
 
 	"tokitai/backend/cuda"
+	"tokitai/device"
 	"tokitai/device/gpu"
 	"tokitai/device/gpu/driver"
 	"tokitai/device/gpu/gputest"
@@ -14,7 +16,10 @@ import (
 )
 
 // traffic counts what is asked of a GPU's driver.
-type traffic struct{ in, out, launches, graphs int }
+type traffic struct {
+	in, out, launches, graphs int
+	fault                     error // of every launch
+}
 
 // countingQueue is a queue on a GPU that does nothing but count.
 func countingQueue(t testing.TB) (*engine.Queue, *traffic) {
@@ -23,7 +28,12 @@ func countingQueue(t testing.TB) (*engine.Queue, *traffic) {
 	copyIn, copyOut, launchGraph := table.CopyIn, table.CopyOut, table.LaunchGraph
 	table.CopyIn = func(dst driver.Pointer, src []byte, s driver.Stream) error { n.in++; return copyIn(dst, src, s) }
 	table.CopyOut = func(dst []byte, src driver.Pointer, s driver.Stream) error { n.out++; return copyOut(dst, src, s) }
-	table.LaunchGraph = func(g driver.Graph, s driver.Stream) error { n.graphs++; return launchGraph(g, s) }
+	table.LaunchGraph = func(g driver.Graph, s driver.Stream) error {
+		if n.graphs++; n.fault != nil {
+			return n.fault
+		}
+		return launchGraph(g, s)
+	}
 	table.Launch = func(driver.Function, [3]uint32, [3]uint32, uint32, driver.Stream, []byte) error {
 		n.launches++
 		return nil
@@ -40,11 +50,10 @@ func countingQueue(t testing.TB) (*engine.Queue, *traffic) {
 	return q, n
 }
 
-// countedRunner is a runner of a decoder whose weights are not set.
-func countedRunner(t testing.TB, c model.Config, shape model.InferenceShape) (*runner, *traffic) {
+// countedModel is a model whose weights are not set.
+func countedModel(t testing.TB, q *engine.Queue, c model.Config) *Model {
 	t.Helper()
-	q, n := countingQueue(t)
-	p, err := model.NewInference(c, shape)
+	p, err := model.NewInference(c, model.InferenceShape{Tokens: 1, Sequences: 1, Rows: 1, Pages: 1, PageSize: 16, PerSequence: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +63,14 @@ func countedRunner(t testing.TB, c model.Config, shape model.InferenceShape) (*r
 			t.Fatal(err)
 		}
 	}
-	r, err := newRunner(q, &Model{Config: c, Weights: weights, Identity: Identity{Rule: "fma"}}, shape)
+	return &Model{Config: c, Weights: weights, Vocabulary: Bytes{}, Identity: Identity{Rule: "fma"}}
+}
+
+// countedRunner is a runner of a decoder whose weights are not set.
+func countedRunner(t testing.TB, c model.Config, shape model.InferenceShape) (*runner, *traffic) {
+	t.Helper()
+	q, n := countingQueue(t)
+	r, err := newRunner(q, countedModel(t, q, c), shape)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,14 +78,38 @@ func countedRunner(t testing.TB, c model.Config, shape model.InferenceShape) (*r
 	return r, n
 }
 
+// onGPU is a decoder in bf16.
+var onGPU = model.Config{
+	Vocabulary: 300, Block: 64, Layers: 2, Width: 32, Heads: 4, KVHeads: 2, Hidden: 48,
+	Norm: "rms", Positions: "rope", FeedForward: "swiglu", RopeBase: 10000, Eps: 1e-5, Storage: num.BF16.String(),
+}
+
+// TestLost: a fault of the device ends the answers that are under way with an error that says so, and the engine
+// tells it.
+func TestLost(t *testing.T) {
+	q, n := countingQueue(t)
+	e, err := NewEngine(q, countedModel(t, q, onGPU), DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.fault = &device.LostError{Device: "gpu"}
+	for range 2 { // the second finds the device lost
+		a, err := e.Start(t.Context(), Request{Prompt: []int32{1}, Sampling: DefaultSampling, Most: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := a.Next(); !errors.Is(err, device.ErrLost) {
+			t.Errorf("the answer ends with %v, want %v", err, device.ErrLost)
+		}
+		<-e.Lost()
+	}
+	e.Close()
+}
+
 // TestTraffic: a step on a GPU is one copy in, one launch and one copy out, besides the words by which kernels refuse
 // indices, whatever it computes.
 func TestTraffic(t *testing.T) {
-	c := model.Config{
-		Vocabulary: 300, Block: 64, Layers: 2, Width: 32, Heads: 4, KVHeads: 2, Hidden: 48,
-		Norm: "rms", Positions: "rope", FeedForward: "swiglu", RopeBase: 10000, Eps: 1e-5, Storage: num.BF16.String(),
-	}
-	r, n := countedRunner(t, c, model.InferenceShape{Tokens: 32, Sequences: 4, Rows: 8, Pages: 8, PageSize: 16, PerSequence: 4})
+	r, n := countedRunner(t, onGPU, model.InferenceShape{Tokens: 32, Sequences: 4, Rows: 8, Pages: 8, PageSize: 16, PerSequence: 4})
 	sampling := [2]Sampling{DefaultSampling, DefaultSampling}
 	sampling[1].Seed, sampling[1].TopK = 7, 40
 	for name, s := range map[string]*step{

@@ -48,11 +48,21 @@ func start(t testing.TB, l answer.Limits, o Options) (*httptest.Server, *Server,
 // post sends JSON and returns the status and the body.
 func post(t testing.TB, url, body string, header ...string) (int, string, http.Header) {
 	t.Helper()
-	r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	return send(t, http.MethodPost, url, strings.NewReader(body), append(header, "Content-Type", "application/json"))
+}
+
+func get(t testing.TB, url string, header ...string) (int, string) {
+	t.Helper()
+	status, text, _ := send(t, http.MethodGet, url, nil, header)
+	return status, text
+}
+
+func send(t testing.TB, method, url string, body io.Reader, header []string) (int, string, http.Header) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -291,27 +301,6 @@ func TestBadInput(t *testing.T) {
 	if response.StatusCode != http.StatusUnsupportedMediaType {
 		t.Errorf("a form: %s", response.Status)
 	}
-}
-
-func get(t testing.TB, url string, header ...string) (int, string) {
-	t.Helper()
-	r, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(text)
 }
 
 // TestKeys: with keys, whoever has none gets nothing but the page and the health.

@@ -1,10 +1,24 @@
 package tensor
 
-import "tokitai/device"
+import (
+	"fmt"
+
+	"tokitai/device"
+)
 
 // ErrBadArgument is [device.ErrBadArgument]. It matches every error about an argument of a
 // tensor, an operation or a device, by errors.Is.
 var ErrBadArgument = device.ErrBadArgument
+
+// BadInput returns an error about something that was given, which is an ErrBadArgument. The error and what it wraps
+// are those of fmt.Errorf.
+func BadInput(format string, args ...any) error { return &inputError{fmt.Errorf(format, args...)} }
+
+type inputError struct{ cause error }
+
+func (e *inputError) Error() string        { return e.cause.Error() }
+func (e *inputError) Unwrap() error        { return e.cause }
+func (e *inputError) Is(target error) bool { return target == ErrBadArgument }
 
 // Check returns an ArgumentError for the operation and operand if t is nil or
 // closed. It allocates only for the error.

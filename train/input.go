@@ -1,16 +1,6 @@
 package train
 
-import (
-	"fmt"
+import "tokitai/tensor"
 
-	"tokitai/tensor"
-)
-
-// inputError is an error about something that was given: a setting, a corpus, a folder.
-type inputError struct{ cause error }
-
-func badInput(format string, args ...any) error { return &inputError{fmt.Errorf(format, args...)} }
-
-func (e *inputError) Error() string        { return e.cause.Error() }
-func (e *inputError) Unwrap() error        { return e.cause }
-func (e *inputError) Is(target error) bool { return target == tensor.ErrBadArgument }
+// badInput returns an error about something that was given: a setting, a corpus, a folder.
+func badInput(format string, args ...any) error { return tensor.BadInput(format, args...) }
