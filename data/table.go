@@ -67,6 +67,20 @@ func ReadTable(path string) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseTable(path, text, true)
+}
+
+// ReadFeatures is ReadTable for a file whose rows need no targets: the table has none.
+func ReadFeatures(path string) (*Table, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseTable(path, text, false)
+}
+
+// parseTable reads the text of a file.
+func parseTable(path string, text []byte, hasTargets bool) (*Table, error) {
 	var features, targets []float32
 	var width [2]int
 	number, rows := 0, 0
@@ -79,11 +93,15 @@ func ReadTable(path string) (*Table, error) {
 		if err := json.Unmarshal(line, &row); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
 		}
-		for i, x := range []struct {
+		columns := []struct {
 			name string
 			from []*float32
 			to   *[]float32
-		}{{"features", row.Features, &features}, {"targets", row.Targets, &targets}} {
+		}{{"features", row.Features, &features}, {"targets", row.Targets, &targets}}
+		if !hasTargets {
+			columns = columns[:1]
+		}
+		for i, x := range columns {
 			if rows == 0 {
 				width[i] = len(x.from)
 			}

@@ -26,6 +26,9 @@ func TestReadTable(t *testing.T) {
 	if want := NewTable(2, 1, []float32{1, -0.1, 0, 2}, []float32{3, math.SmallestNonzeroFloat32}); x.Digest != want.Digest || x.Len() != 2 {
 		t.Errorf("got %+v, want %+v", x, want)
 	}
+	if y, err := ReadFeatures(path); err != nil || y.Outputs != 0 || !slices.Equal(y.Features, x.Features) {
+		t.Errorf("without targets: %+v, error %v", y, err)
+	}
 	if NewTable(2, 1, x.Features, x.Targets).Digest == NewTable(1, 2, x.Features, x.Targets).Digest {
 		t.Error("rows that are divided otherwise have the same digest")
 	}
