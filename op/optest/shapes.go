@@ -1,6 +1,7 @@
 package optest
 
 import (
+	"maps"
 	"testing"
 
 	"tokitai/backend/cpu"
@@ -13,7 +14,7 @@ import (
 // Shapes makes the call on operands of rank 2 and 1, and again on the same values
 // in other shapes that the contract allows: leading dimensions split in two and,
 // for elementwise definitions, everything in one dimension. The results must be the
-// same. First sizes that are odd are not split.
+// same. First sizes that are odd are not split. A rowwise definition is called without rows too.
 func Shapes(t testing.TB, s Subject, sizes map[string]int) {
 	t.Helper()
 	d := s.Definition
@@ -25,6 +26,11 @@ func Shapes(t testing.TB, s Subject, sizes map[string]int) {
 	}
 	want := shapedCall(t, &s, sizes, func(shape []int, _ *def.Operand) []int { return shape })
 	compareOutputs(t, d, "leading dimensions split", shapedCall(t, &s, sizes, split), want)
+	if d.Expression() != nil {
+		empty := maps.Clone(sizes)
+		empty["R"] = 0
+		shapedCall(t, &s, empty, func(shape []int, _ *def.Operand) []int { return shape })
+	}
 	if d.IsFlat() {
 		compareOutputs(t, d, "one dimension", shapedCall(t, &s, sizes, func(shape []int, o *def.Operand) []int {
 			if o.Extent != def.PerElement {

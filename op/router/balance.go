@@ -33,7 +33,7 @@ var (
 			"z[t] = ln(sum over e of exp(logits[t,e]))^2",
 		)
 		b.Clauses(
-			"R, C >= 1; leading dimensions count as rows, and rows may be strided",
+			"R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided",
 			"the mean of balance over the tokens is C * sum over e of f[e] * P[e], P the mean probability of an expert; it is 1 where all counts are equal and add up to choices",
 			"a NaN or +Inf among the logits of a token, or nothing but -Inf, makes its balance and its z NaN; no other token is affected",
 			"a logit of -Inf has probability 0",
@@ -60,7 +60,7 @@ var (
 			"counts have no gradient",
 		)
 		b.Clauses(
-			"R, C >= 1; leading dimensions count as rows, and rows may be strided",
+			"R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided",
 			"a NaN or +Inf among the logits of a token, or nothing but -Inf, makes its gradients NaN; no other token is affected",
 			"a logit of -Inf has gradient 0, if dbalance and dz are finite",
 			"a result too large for its format is infinite; subnormals are kept",
@@ -82,7 +82,7 @@ var (
 
 		b.Formula("bias += rate * sign(mean - count), mean = the sum of a row's counts / C")
 		b.Clauses(
-			"R, C >= 1; leading dimensions count as rows, and rows may be strided; a row has the experts of one layer",
+			"R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided; a row has the experts of one layer",
 			"counts are compared as integers: the bias of an expert with exactly the mean count keeps its bits; counts are at least 0 and add up to less than 2^31",
 			"a NaN bias gives NaN, and infinities stay",
 			"a bias too large for binary32 is infinite; subnormals are kept",

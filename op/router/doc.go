@@ -32,7 +32,7 @@
 //	weight   R,K    f32           fully written
 //	expert   R,K    i32           fully written
 //
-//	C1  R, C, K >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C, K >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  the slots of a row are its chosen experts in ascending order; where k < K the rest have expert -1 and weight +0, where k > K only the first K are stored, and where k >= C all experts are chosen
 //	C3  bias chooses, and does not change a weight; a NaN score or bias comes before every number
 //	C4  a NaN or +Inf among the logits of a token, or nothing but -Inf, makes all its scores NaN: it gets the experts 0 to k-1 and NaN weights, unless bias has a NaN; no other token is affected
@@ -50,7 +50,7 @@
 //	dweight  R,K    f32
 //	dlogits  R,C    as logits     fully written; may be logits itself
 //
-//	C1  R, C, K >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C, K >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  a chosen expert without a slot has the gradient of weight 0
 //	C3  a NaN or +Inf among the logits of a token makes its gradients NaN, or 0 where weights are normalised and an expert is not chosen; no other token is affected
 //	C4  where weights are normalised, an expert that is not chosen has gradient 0
@@ -69,7 +69,7 @@
 //	weight   R,K    f32           fully written
 //	expert   R,K    i32           fully written
 //
-//	C1  R, C, K >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C, K >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  the slots of a row are its chosen experts in ascending order; where k < K the rest have expert -1 and weight +0, where k > K only the first K are stored, and where k >= C all experts are chosen
 //	C3  bias chooses, and does not change a weight; a NaN score or bias comes before every number
 //	C4  a NaN logit has a NaN score, so that its expert is chosen first, with a NaN weight, and makes all weights of its token NaN if they are normalised; no other token is affected
@@ -87,7 +87,7 @@
 //	dweight  R,K    f32
 //	dlogits  R,C    as logits     fully written; may be logits itself
 //
-//	C1  R, C, K >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C, K >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  a chosen expert without a slot has the gradient of weight 0
 //	C3  a NaN logit makes its gradient NaN, and where weights are normalised those of all chosen experts of its token; no other token is affected
 //	C4  an expert that is not chosen has gradient 0
@@ -105,7 +105,7 @@
 //	balance  R      f32           fully written
 //	z        R      f32           fully written
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  the mean of balance over the tokens is C * sum over e of f[e] * P[e], P the mean probability of an expert; it is 1 where all counts are equal and add up to choices
 //	C3  a NaN or +Inf among the logits of a token, or nothing but -Inf, makes its balance and its z NaN; no other token is affected
 //	C4  a logit of -Inf has probability 0
@@ -123,7 +123,7 @@
 //	dz        R      f32
 //	dlogits   R,C    as logits     fully written; may be logits itself
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  a NaN or +Inf among the logits of a token, or nothing but -Inf, makes its gradients NaN; no other token is affected
 //	C3  a logit of -Inf has gradient 0, if dbalance and dz are finite
 //	C4  a result too large for its format is infinite; subnormals are kept
@@ -137,7 +137,7 @@
 //	bias     R,C    f32     read, then written in place
 //	count    R,C    i32
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided; a row has the experts of one layer
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided; a row has the experts of one layer
 //	C2  counts are compared as integers: the bias of an expert with exactly the mean count keeps its bits; counts are at least 0 and add up to less than 2^31
 //	C3  a NaN bias gives NaN, and infinities stay
 //	C4  a bias too large for binary32 is infinite; subnormals are kept

@@ -62,7 +62,7 @@ func forward(name string, of func(x def.Value) scores, formula string, special .
 			"weight = scale * score / (normalise ? sum of the chosen scores : 1), of the chosen experts in ascending order",
 		)
 		b.Clauses(append([]string{
-			"R, C, K >= 1; leading dimensions count as rows, and rows may be strided",
+			"R >= 0, C, K >= 1; leading dimensions count as rows, and rows may be strided",
 			"the slots of a row are its chosen experts in ascending order; where k < K the rest have expert -1 and weight +0, where k > K only the first K are stored, and where k >= C all experts are chosen",
 			"bias chooses, and does not change a weight; a NaN score or bias comes before every number",
 		}, special...)...)
@@ -88,7 +88,7 @@ func backward(name string, of func(x def.Value) scores, formula string, special 
 
 		b.Formula(formula, "the chosen experts, their slots and weights are those of the forward operation; bias has no gradient")
 		b.Clauses(append([]string{
-			"R, C, K >= 1; leading dimensions count as rows, and rows may be strided",
+			"R >= 0, C, K >= 1; leading dimensions count as rows, and rows may be strided",
 			"a chosen expert without a slot has the gradient of weight 0",
 		}, special...)...)
 	}))

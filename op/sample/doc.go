@@ -31,7 +31,7 @@
 //	token        R      i32           fully written
 //	logprob      R      f32           fully written
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  column c has word c mod 4 of Philox 4x32-10 with the seed as key and the counter (c/4, sequence, position, use); a row depends on its own inputs alone, and of equal values the lower token counts everywhere
 //	C3  top_k below 1 keeps all tokens, as one of at least C does; top_p of at least 1 keeps what top_k keeps, also tokens without mass, and one of 0 or below the largest logit alone; min_p of 0 or below keeps all, and one above 1 counts as 1
 //	C4  temperature 0 or below takes the largest logit; one so small that quotients overflow takes one of the largest, by noise

@@ -30,7 +30,7 @@ var Definition = def.Must(def.Rowwise("sample", func(b *def.Builder) {
 		"logprob = logits[token] - ln(sum of exp(logits)), of the logits as they are",
 	)
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
+		"R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided",
 		"column c has word c mod 4 of Philox 4x32-10 with the seed as key and the counter (c/4, sequence, position, use); a row depends on its own inputs alone, and of equal values the lower token counts everywhere",
 		"top_k below 1 keeps all tokens, as one of at least C does; top_p of at least 1 keeps what top_k keeps, also tokens without mass, and one of 0 or below the largest logit alone; min_p of 0 or below keeps all, and one above 1 counts as 1",
 		"temperature 0 or below takes the largest logit; one so small that quotients overflow takes one of the largest, by noise",
