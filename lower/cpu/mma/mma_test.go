@@ -104,7 +104,8 @@ func TestDeviceAnswers(t *testing.T) {
 	}
 }
 
-// TestModels has all models, each with sums of a part of a step up to a few steps.
+// TestModels has all models, each with sums of a part of a step up to a few steps. At level smoke
+// a model has either wide or narrow accumulators.
 func TestModels(t *testing.T) {
 	g := gen.New("models")
 	all := cputest.Products()
@@ -112,14 +113,19 @@ func TestModels(t *testing.T) {
 		for F := 1; F <= 32; F++ {
 			for range testlevel.Pick(1, 4) {
 				c := randdef.NewCase(g, all[g.Below(8)], formats[g.Below(4)], map[string]int{"M": 1 + g.Below(4), "N": 1 + g.Below(20), "K": 1 + g.Below(3*L)})
-				compare(t, c, def.MMA(L, F), g)
-				compare(t, c, def.MMA(L, F).Narrow(1+g.Below(23)), g)
+				if testlevel.InSample(L+F, testlevel.Pick(2, 1)) {
+					compare(t, c, def.MMA(L, F), g)
+				}
+				if testlevel.InSample(L+F+1, testlevel.Pick(2, 1)) {
+					compare(t, c, def.MMA(L, F).Narrow(1+g.Below(23)), g)
+				}
 			}
 		}
 	}
 }
 
-// TestSizes has all small sizes of the result and all small lengths of the sums.
+// TestSizes has all small sizes of the result, at level smoke in a quarter of their pairs, and all
+// small lengths of the sums.
 func TestSizes(t *testing.T) {
 	g := gen.New("sizes")
 	all := cputest.Products()
@@ -129,7 +135,9 @@ func TestSizes(t *testing.T) {
 	}
 	for M := 1; M <= 40; M++ {
 		for N := 1; N <= 40; N++ {
-			size(M, N, 1+g.Below(testlevel.Pick(3, 30)))
+			if testlevel.InSample(M+N, testlevel.Pick(4, 1)) { // every M and every N
+				size(M, N, 1+g.Below(testlevel.Pick(3, 30)))
+			}
 		}
 	}
 	for K := 1; K <= 100; K++ {
