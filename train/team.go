@@ -21,6 +21,7 @@ import (
 type Team struct {
 	Group ranks.Group
 	Facts []ranks.Fact // that all must have in common, besides settings, definitions and data
+	Audit float64      // the share of leaves that two ranks compute; above 0, all that is sent and kept is digested too
 }
 
 // team is what a rank knows of all of them. Rank r computes the gradients of some leaves, and changes a span of
@@ -41,6 +42,8 @@ type team struct {
 	own     *tensor.Tensor    // digests of the own spans of that
 	whole   *tensor.Tensor    // digests of all of it
 	sent    []checksum.Digest // of all of it, as its owners have it
+
+	audit audit
 
 	send, receive [][]byte
 }
@@ -66,13 +69,14 @@ func (t *Trainer) join(with Team) error {
 	eachField(reflect.ValueOf(t.config), func(name string, v any) {
 		facts = append(facts, ranks.Fact{Name: "the setting " + name, Value: fmt.Sprint(v)})
 	})
-	facts = append(facts, ranks.Fact{Name: "the definitions of the network", Value: t.origin.Program},
+	facts = append(facts, ranks.Fact{Name: "the share of leaves that is audited", Value: fmt.Sprint(with.Audit)},
+		ranks.Fact{Name: "the definitions of the network", Value: t.origin.Program},
 		ranks.Fact{Name: "the definitions of a step", Value: fmt.Sprintf("%x", sha256.Sum256([]byte(t.origin.Update)))},
 		ranks.Fact{Name: "the tokenizer", Value: t.origin.Tokenizer}, ranks.Fact{Name: "the data", Value: t.origin.Data})
 	if err := ranks.Agree(with.Group, facts); err != nil {
 		return err
 	}
-	m := &team{Group: with.Group, spans: divide(sizes, n), send: make([][]byte, n), receive: make([][]byte, n)}
+	m := &team{Group: with.Group, audit: audit{share: with.Audit}, spans: divide(sizes, n), send: make([][]byte, n), receive: make([][]byte, n)}
 	for r := range n {
 		from, to := leavesOf(t.config.Leaves, n, r)
 		nodes, _ := sumsOf(t.config.Leaves, from, to)
@@ -222,10 +226,16 @@ func (t *Trainer) reduce() (loss float32, err error) {
 			}
 			m.receive[r] = sized(m.receive[r], 4*lengthOf(parts[m.Rank()])*len(m.nodes[r]))
 		}
+		if err := t.noteSent(parts); err != nil {
+			return err
+		}
 		if err := m.AllToAllV(m.send, m.receive); err != nil {
 			return err
 		}
-		return t.addUp(at, lengthOf(parts[m.Rank()]))
+		if err := t.addUp(at, parts[m.Rank()]); err != nil {
+			return err
+		}
+		return t.auditMessages(parts)
 	})
 	if err != nil {
 		return 0, err
@@ -236,8 +246,9 @@ func (t *Trainer) reduce() (loss float32, err error) {
 	return t.gatherNotes()
 }
 
-// addUp adds the n elements that every rank has sent for each of its sums, into the gradients from at on.
-func (t *Trainer) addUp(at, n int) error {
+// addUp adds the spans that every rank has sent for each of its sums, into the gradients from at on.
+func (t *Trainer) addUp(at int, spans []span) error {
+	n := lengthOf(spans)
 	if n == 0 {
 		return nil
 	}
@@ -256,7 +267,11 @@ func (t *Trainer) addUp(at, n int) error {
 	}
 	for r, nodes := range m.nodes {
 		for i, node := range nodes {
-			if err := copyIn(waiting[len(sums.nodes)], 0, n, m.receive[r][4*n*i:]); err != nil {
+			x := waiting[len(sums.nodes)]
+			if err := copyIn(x, 0, n, m.receive[r][4*n*i:]); err != nil {
+				return err
+			}
+			if err := t.noteReceived(x, spans); err != nil {
 				return err
 			}
 			err := sums.push(node, func(at int) error {
@@ -578,21 +593,24 @@ func Follow(q *engine.Queue, with Team, c Config, on Data) error {
 	}
 	defer t.Close()
 	for {
-		var o order
-		raw := make([]byte, binary.Size(o))
-		if err := with.Group.Broadcast(0, raw); err != nil {
+		o, err := t.nextOrder()
+		if err != nil || o.Command == endCommand {
 			return err
-		}
-		if _, err := binary.Decode(raw, binary.LittleEndian, &o); err != nil {
-			return err
-		}
-		if o.Command == endCommand {
-			return nil
 		}
 		if err := t.obey(o); err != nil {
 			return err
 		}
 	}
+}
+
+// nextOrder waits for what rank 0 says.
+func (t *Trainer) nextOrder() (o order, err error) {
+	raw := make([]byte, binary.Size(o))
+	if err := t.team.Broadcast(0, raw); err != nil {
+		return o, err
+	}
+	_, err = binary.Decode(raw, binary.LittleEndian, &o)
+	return o, err
 }
 
 // obey does what rank 0 does at the same time.

@@ -207,6 +207,9 @@ func (t *Trainer) allocate() error {
 		return err
 	}
 	_, levels := sumsOf(t.config.Leaves, t.leaves[0], t.leaves[1])
+	if t.team != nil && t.team.audit.share > 0 {
+		levels++ // for leaves of others
+	}
 	for i := range levels {
 		var l level
 		outputs := map[string]*tensor.Tensor{}
@@ -425,6 +428,7 @@ func (t *Trainer) copyWeights() error {
 	if err := t.queue.Wait(); err != nil || t.team == nil {
 		return err
 	}
+	t.team.audit.state = nil
 	return t.gatherWeights()
 }
 
@@ -566,7 +570,11 @@ func (t *Trainer) takeStep() (Result, error) {
 	}
 	t.step, t.chain = r.Step, t.chain.Next(r.Step, r.Loss, r.Norm, digests)
 	if t.team != nil {
-		if err := t.agree(); err != nil {
+		err := t.agree()
+		if err == nil {
+			err = t.noteState()
+		}
+		if err != nil {
 			return r, fmt.Errorf("step %d: %w", r.Step, err)
 		}
 	}
@@ -581,11 +589,25 @@ func isFinite(v float32) bool { return v-v == 0 }
 
 // gradients computes the gradients of a step, into the first level, and what follows from them.
 func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
+	if t.team != nil {
+		if err := t.auditState(); err != nil {
+			return 0, 0, 0, fmt.Errorf("step %d: %w", step, err)
+		}
+		t.team.audit.first = nil
+	}
 	t.routed = routed{}
 	sums := tree{leaves: t.config.Leaves}
 	for leaf := t.leaves[0]; leaf < t.leaves[1]; leaf++ {
-		if err := t.leaf(step, leaf, len(sums.nodes)); err != nil {
+		at := len(sums.nodes)
+		if err := t.leaf(step, leaf, at); err != nil {
 			return 0, 0, 0, err
+		}
+		if t.isAudited(step, leaf) {
+			digests, err := t.digestsNow(t.levels[at].grads)
+			if err != nil {
+				return 0, 0, 0, err
+			}
+			t.team.audit.first = append(t.team.audit.first, digests)
 		}
 		if err := sums.push(node{0, leaf}, func(at int) error { return t.merges[at].Run(t.queue) }); err != nil {
 			return 0, 0, 0, err
@@ -593,7 +615,10 @@ func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
 	}
 	var sum float32
 	if t.team != nil {
-		if sum, err = t.reduce(); err != nil {
+		if err = t.auditLeaves(step); err == nil {
+			sum, err = t.reduce()
+		}
+		if err != nil {
 			return 0, 0, 0, fmt.Errorf("step %d: %w", step, err)
 		}
 	}

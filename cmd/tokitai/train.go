@@ -26,7 +26,7 @@ import (
 type trainFlags struct {
 	device, data, suffix, out, page, tensorboard string
 	set                                          []string
-	ranks                                        string
+	ranks, audit                                 string
 	dryRun, diagnose, profile, json              bool
 }
 
@@ -65,7 +65,8 @@ of each step: --set leaves=M divides a step into M of them, at least N. N change
 run may go on with another one. If a process dies, the run goes on from its last checkpoint.
 --ranks env makes this process one of those that torchrun or srun has started, perhaps on several
 machines; TOKITAI_RANKS_SECRET has a text that all of them know. If one dies, the others end with
-exit code 4, and the same commands go on from the last checkpoint.
+exit code 4, and the same commands go on from the last checkpoint. --audit finds bits that a rank
+computes, keeps or sends wrongly, and names the rank.
 
 --profile measures every call of a step, several times in a row, and prints a line for each
 kernel: its time in a step, the least bytes that it has to move and the products that it adds
@@ -96,6 +97,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	flags.StringVar(&f.out, "out", "", "`FOLDER` of the run, begun or resumed")
 	deviceFlag(flags, &f.device, "auto", "train on")
 	flags.StringVar(&f.ranks, "ranks", "1", "train with `N` processes of this machine; env for those that torchrun or srun has started")
+	flags.StringVar(&f.audit, "audit", "", "have two ranks compute the `SHARE` of leaves, from 0 to 1 or all, and compare all that ranks send and keep")
 	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
 	flags.StringVar(&f.tensorboard, "tensorboard", "", "also write loss, validation, norm, rate and speed to an event file in `FOLDER`")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "plan the run and measure a few steps, whose results are thrown away; write nothing")
@@ -203,6 +205,9 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := f.auditShare(l.Size); err != nil {
+		return err
+	}
 	if err := checkDevice(f.device); err != nil {
 		return err
 	}
@@ -242,6 +247,24 @@ func (f *trainFlags) launch(s *train.Settings) (l launched, err error) {
 		return l, wrongUse("--ranks is %d, want at most as many as leaves, %d", l.Size, s.Leaves)
 	}
 	return l, nil
+}
+
+// auditShare returns the share of leaves that two ranks compute.
+func (f *trainFlags) auditShare(ranks int) (float64, error) {
+	switch f.audit {
+	case "":
+		return 0, nil
+	case "all":
+		f.audit = "1"
+	}
+	share, err := strconv.ParseFloat(f.audit, 64)
+	if err != nil || !(share > 0 && share <= 1) {
+		return 0, wrongUse("--audit is %q, want a number above 0 and up to 1, or all", f.audit)
+	}
+	if ranks < 2 {
+		return 0, wrongUse("--audit compares ranks: want --ranks of at least 2")
+	}
+	return share, nil
 }
 
 // readData reads what a run of these settings learns from: rows of numbers, or documents, of which it makes tokens. What is
@@ -303,9 +326,13 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 	defer progress.end()
 	endsItself.Store(true)
 	defer endsItself.Store(false)
+	audit, err := f.auditShare(ranks)
+	if err != nil {
+		return err
+	}
 	start := func() (train.Team, func(), error) {
-		others, err := startRanks(ranks, rankSpec{Config: s.Config, Source: s.Source, Device: f.device, Data: f.data, Suffix: f.suffix})
-		return others.team(q), others.end, err
+		others, err := startRanks(ranks, rankSpec{Config: s.Config, Source: s.Source, Device: f.device, Data: f.data, Suffix: f.suffix, Audit: audit})
+		return others.team(q, audit), others.end, err
 	}
 	for again := (restarts{}); ; {
 		result, err := f.attempt(c, q, s, content, progress, start)

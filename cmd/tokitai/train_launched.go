@@ -92,7 +92,11 @@ func (f *trainFlags) trainLaunched(c *cobra.Command, q *engine.Queue, s train.Se
 		return &verdictError{exitUndecided, err}
 	}
 	defer group.Close()
-	team := train.Team{Group: group, Facts: rankFacts(q)}
+	audit, err := f.auditShare(l.Size)
+	if err != nil {
+		return err
+	}
+	team := train.Team{Group: group, Facts: rankFacts(q), Audit: audit}
 	if l.Rank > 0 {
 		return stoppedByPeer(train.Follow(q, team, s.Config, content))
 	}

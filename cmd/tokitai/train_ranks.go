@@ -35,6 +35,7 @@ type rankSpec struct {
 	Source       train.Source
 	Device       string
 	Data, Suffix string
+	Audit        float64 // the share of leaves
 }
 
 // rankFacts are what ranks must have in common besides what they train.
@@ -128,11 +129,11 @@ func fateOf(e *spawn.ExitError) string {
 }
 
 // team returns the ranks as a trainer wants them.
-func (p *rankProcesses) team(q *engine.Queue) train.Team {
+func (p *rankProcesses) team(q *engine.Queue, audit float64) train.Team {
 	if p == nil {
 		return train.Team{}
 	}
-	return train.Team{Group: p.group, Facts: rankFacts(q)}
+	return train.Team{Group: p.group, Facts: rankFacts(q), Audit: audit}
 }
 
 // rankGrace is how long a rank may take to end.
@@ -225,7 +226,7 @@ func runRank(c *cobra.Command) error {
 			return err
 		}
 		return withQueue(c, spec.Device, func(q *engine.Queue) error {
-			return train.Follow(q, train.Team{Group: group, Facts: rankFacts(q)}, spec.Config, content)
+			return train.Follow(q, train.Team{Group: group, Facts: rankFacts(q), Audit: spec.Audit}, spec.Config, content)
 		})
 	})
 }
