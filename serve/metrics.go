@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -73,9 +74,14 @@ func (s *Server) serveMetrics(x *exchange) error {
 	metric("sequences_failed_total", "counter", "Answers that ended in an error.", e.Failed)
 	metric("sequences_refused_total", "counter", "Answers that were refused because too many wait.", e.Refused)
 	metric("uptime_seconds", "gauge", "Time since the server began.", time.Since(s.started).Seconds())
+	return writeMetrics(x, b.String()+s.metrics.text())
+}
 
-	m := &s.metrics
+// text returns the requests in the text format of Prometheus.
+func (m *metrics) text() string {
+	var b strings.Builder
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	fmt.Fprint(&b, "# HELP tokitai_requests_total Requests by path and status.\n# TYPE tokitai_requests_total counter\n")
 	for _, key := range slices.SortedFunc(maps.Keys(m.counts), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		fmt.Fprintf(&b, "tokitai_requests_total{path=%q,status=%q} %d\n", key[0], key[1], m.counts[key])
@@ -88,9 +94,12 @@ func (s *Server) serveMetrics(x *exchange) error {
 		}
 		fmt.Fprintf(&b, "tokitai_request_seconds_bucket{path=%q,le=\"+Inf\"} %d\ntokitai_request_seconds_sum{path=%q} %v\ntokitai_request_seconds_count{path=%q} %d\n", path, h.count, path, h.sum, path, h.count)
 	}
-	m.mu.Unlock()
+	return b.String()
+}
+
+func writeMetrics(x *exchange, text string) error {
 	x.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	x.WriteHeader(http.StatusOK)
-	_, err := x.Write([]byte(b.String()))
+	_, err := io.WriteString(x, text)
 	return err
 }

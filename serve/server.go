@@ -35,27 +35,37 @@ var DefaultOptions = Options{MaxTokens: 1 << 20, MaxBody: 4 << 20, MaxTime: 10 *
 // stall is how long a client may take to send its request, or to take what is written to it.
 const stall = 30 * time.Second
 
-// Server answers requests with an engine.
-type Server struct {
-	engine  *answer.Engine
+// gate is what all servers have in front of what they answer with: keys, limits, the log and metrics.
+type gate struct {
 	options Options
 	keys    [][sha256.Size]byte
 	started time.Time
 	metrics metrics
 
-	isStopping atomic.Bool
+	isStopping *atomic.Bool
 	handler    http.Handler
+}
+
+func newGate(o Options) gate {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	g := gate{options: o, started: time.Now(), metrics: newMetrics(), isStopping: new(atomic.Bool)}
+	for _, key := range o.Keys {
+		g.keys = append(g.keys, sha256.Sum256([]byte(key)))
+	}
+	return g
+}
+
+// Server answers requests with an engine.
+type Server struct {
+	gate
+	engine *answer.Engine
 }
 
 // New returns a server of an engine, which it does not close.
 func New(e *answer.Engine, o Options) *Server {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	s := &Server{engine: e, options: o, started: time.Now(), metrics: newMetrics()}
-	for _, key := range o.Keys {
-		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
-	}
+	s := &Server{gate: newGate(o), engine: e}
 	mux := http.NewServeMux()
 	for path, h := range map[string]func(*exchange) error{
 		"POST /v1/completions":      s.serveCompletions,
@@ -70,10 +80,11 @@ func New(e *answer.Engine, o Options) *Server {
 	} {
 		mux.Handle(path, s.handle(h, true))
 	}
+	health := func(x *exchange) error { return s.serveHealth(x, s.model().Name) }
 	for path, h := range map[string]func(*exchange) error{
 		"GET /{$}":     s.servePage,
-		"GET /health":  s.serveHealth,
-		"GET /healthz": s.serveHealth,
+		"GET /health":  health,
+		"GET /healthz": health,
 		"/":            s.serveUnknown,
 	} {
 		mux.Handle(path, s.handle(h, false))
@@ -85,7 +96,7 @@ func New(e *answer.Engine, o Options) *Server {
 func (s *Server) model() *answer.Model { return s.engine.Model() }
 
 // ServeHTTP answers a request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.ServeHTTP(w, r) }
 
 // HTTP returns an http.Server that serves with a handler and times out clients that stall.
 func HTTP(h http.Handler, log *slog.Logger) *http.Server {
@@ -96,7 +107,7 @@ func HTTP(h http.Handler, log *slog.Logger) *http.Server {
 }
 
 // Stop takes no more requests, and says so to whoever asks for the server's health.
-func (s *Server) Stop() { s.isStopping.Store(true) }
+func (g *gate) Stop() { g.isStopping.Store(true) }
 
 // End ends the answers that are under way, whose clients get an error.
 func (s *Server) End() { s.engine.Close() }
@@ -135,13 +146,13 @@ func (x *exchange) write(data []byte) error {
 }
 
 // handle returns a handler with what all of them need: the key, the limits, the log.
-func (s *Server) handle(h func(*exchange) error, needsKey bool) http.Handler {
+func (g *gate) handle(h func(*exchange) error, needsKey bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		x := &exchange{ResponseWriter: w, request: r, id: newID(), control: http.NewResponseController(w)}
 		x.Header().Set("X-Request-Id", x.id)
 		x.Header().Set("X-Content-Type-Options", "nosniff")
-		err := s.accept(x, needsKey)
+		err := g.accept(x, needsKey)
 		if err == nil {
 			err = h(x)
 		}
@@ -158,7 +169,7 @@ func (s *Server) handle(h func(*exchange) error, needsKey bool) http.Handler {
 		if isGone {
 			x.status = 499 // as nginx writes it: the client has gone
 		}
-		s.metrics.count(route, x.status, took)
+		g.metrics.count(route, x.status, took)
 		attrs := []any{"id", x.id, "method", r.Method, "path", r.URL.Path, "status", x.status, "ms", took.Milliseconds(), "remote", remote(r)}
 		if x.prompt > 0 {
 			attrs = append(attrs, "prompt_tokens", x.prompt, "output_tokens", x.output)
@@ -170,7 +181,7 @@ func (s *Server) handle(h func(*exchange) error, needsKey bool) http.Handler {
 		if route == "/health" || route == "/healthz" || route == "/metrics" || route == "/stats" {
 			level = slog.LevelDebug
 		}
-		s.options.Log.Log(context.WithoutCancel(r.Context()), level, "request", attrs...)
+		g.options.Log.Log(context.WithoutCancel(r.Context()), level, "request", attrs...)
 	})
 }
 
@@ -189,12 +200,12 @@ func newID() string {
 }
 
 // accept checks the key, and reads the body.
-func (s *Server) accept(x *exchange, needsKey bool) error {
-	if needsKey && len(s.keys) > 0 {
+func (g *gate) accept(x *exchange, needsKey bool) error {
+	if needsKey && len(g.keys) > 0 {
 		given, _ := strings.CutPrefix(x.request.Header.Get("Authorization"), "Bearer ")
 		sum, found := sha256.Sum256([]byte(given)), 0
-		for i := range s.keys { // all of them: the time says nothing
-			found |= subtle.ConstantTimeCompare(sum[:], s.keys[i][:])
+		for i := range g.keys { // all of them: the time says nothing
+			found |= subtle.ConstantTimeCompare(sum[:], g.keys[i][:])
 		}
 		if found == 0 {
 			x.Header().Set("WWW-Authenticate", "Bearer")
@@ -211,7 +222,7 @@ func (s *Server) accept(x *exchange, needsKey bool) error {
 	}
 	x.control.SetReadDeadline(time.Now().Add(stall))
 	var err error
-	x.body, err = io.ReadAll(http.MaxBytesReader(x, x.request.Body, s.options.MaxBody))
+	x.body, err = io.ReadAll(http.MaxBytesReader(x, x.request.Body, g.options.MaxBody))
 	x.control.SetReadDeadline(time.Time{})
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 		return newError(http.StatusRequestTimeout, badRequest, "timeout", "the request did not come within %v", stall)
@@ -227,11 +238,11 @@ func (s *Server) serveUnknown(x *exchange) error {
 	return newError(http.StatusNotFound, badRequest, "unknown_url", "there is no %s %s", x.request.Method, path)
 }
 
-func (s *Server) serveHealth(x *exchange) error {
-	if s.isStopping.Load() {
+func (g *gate) serveHealth(x *exchange, model string) error {
+	if g.isStopping.Load() {
 		return errStopping
 	}
-	return writeJSON(x, http.StatusOK, map[string]any{"status": "ok", "model": s.model().Name})
+	return writeJSON(x, http.StatusOK, map[string]any{"status": "ok", "model": model})
 }
 
 // modelObject is a model as /v1/models has it.

@@ -83,6 +83,19 @@ func isTKP1(path string) bool {
 	return err == nil && string(begin) == tkp1.Magic
 }
 
+// IsOfFeatures reports whether a path that ReadStart takes has a network of features.
+func IsOfFeatures(path string) bool {
+	if isTKP1(path) || isTKP1(filepath.Join(path, NetworkFile)) {
+		return true
+	}
+	if isFile(path) {
+		c, _, err := ReadWeights(path)
+		return err == nil && c.HasFeatures()
+	}
+	d, err := ReadDescription(path)
+	return err == nil && d.Settings.HasFeatures()
+}
+
 // readTKP1 reads a TKP1 file, and holds it to the arch.json beside it, if there is one. Moments are left: a run begins with those of
 // its own first step.
 func (s *Start) readTKP1(path string) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"tokitai/engine"
 	"tokitai/kernelprocess/spawn"
 	"tokitai/serve"
+	"tokitai/train"
 )
 
 // serveFlags are the flags of serve.
@@ -43,6 +46,10 @@ func newServe() *cobra.Command {
 		Long: `Answer requests for a model over HTTP, as OpenAI's API does: /v1/completions,
 /v1/chat/completions (for a model with a chat template) and /v1/models, streams included. MODEL
 is what 'tokitai generate' takes. A page for people is at /.
+
+A network of features is served at /infer, for one row, {"features": [1, 0.5]}, or several,
+{"batch": [[1, 0.5], [0, 2]]}, and answers with logits and router_weights. Without --listen it
+listens on TOKITAI_MODEL_BIND_ADDR, or 127.0.0.1:9100.
 
 An answer has the same bits whatever else is being answered. Each has a receipt, from which
 'tokitai replay' computes it again.
@@ -122,8 +129,15 @@ func (f *serveFlags) run(c *cobra.Command, path string) error {
 		}
 		secure = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
+	isOfFeatures := train.IsOfFeatures(path)
+	if isOfFeatures && !c.Flags().Changed("listen") {
+		f.listen = cmp.Or(os.Getenv("TOKITAI_MODEL_BIND_ADDR"), featuresAddress)
+	}
 	if f.isIsolated {
 		return f.isolate(c, path, secure)
+	}
+	if isOfFeatures {
+		return f.serveFeatures(c, path, secure)
 	}
 	f.limits.Widen()
 	return f.withModel(c, path, func(q *engine.Queue, m *answer.Model) error {
@@ -143,6 +157,29 @@ func (f *serveFlags) run(c *cobra.Command, path string) error {
 		default:
 			return err
 		}
+	})
+}
+
+// featuresAddress is where networks of features listen, unless the environment or a flag says otherwise.
+const featuresAddress = "127.0.0.1:9100"
+
+// serveFeatures answers with a network of features.
+func (f *serveFlags) serveFeatures(c *cobra.Command, path string, secure *tls.Config) error {
+	if err := checkDevice(f.device); err != nil {
+		return err
+	}
+	return withQueue(c, f.device, func(q *engine.Queue) error {
+		start, err := train.ReadStart(q.Device(), path)
+		if err != nil {
+			return err
+		}
+		p, err := train.NewPredictor(q, start, inferredRows)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		defer p.Close()
+		name := cmp.Or(f.name, filepath.Base(path))
+		return f.serve(c, name, serve.NewFeatures(name, p, start.Features.Inputs, f.options), secure, nil)
 	})
 }
 
