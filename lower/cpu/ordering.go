@@ -71,6 +71,10 @@ func (m *orderMemory) rankBelow(limit int, rank []int32, x []float32) {
 	for c := range rank {
 		rank[c] = math.MaxInt32
 	}
+	if limit <= fewFirst && len(x) <= shortRow {
+		rankFirst(limit, rank, x)
+		return
+	}
 	first := slices.Grow(m.entries[:0], limit+1)
 	for c, v := range x {
 		e := uint64(orderKey(v))<<32 | uint64(uint32(c))
@@ -90,6 +94,31 @@ func (m *orderMemory) rankBelow(limit int, rank []int32, x []float32) {
 		rank[uint32(e)] = int32(r)
 	}
 	m.entries = first
+}
+
+// Up to how many first elements of how short a row rankFirst finds faster: a longer row has few elements
+// that come before the last of those seen, which a branch skips.
+const (
+	fewFirst = 4
+	shortRow = 64
+)
+
+// rankFirst sets the ranks below a limit of at most fewFirst. Every element passes by those that came
+// first so far, in order, without a branch: which of two comes first is hard to predict.
+func rankFirst(limit int, rank []int32, x []float32) {
+	const last = math.MaxUint64
+	a, b, c, d := uint64(last), uint64(last), uint64(last), uint64(last)
+	for i, v := range x {
+		e := uint64(orderKey(v))<<32 | uint64(uint32(i))
+		a, e = min(a, e), max(a, e)
+		b, e = min(b, e), max(b, e)
+		c, e = min(c, e), max(c, e)
+		d = min(d, e)
+	}
+	first := [fewFirst]uint64{a, b, c, d}
+	for r, e := range first[:limit] {
+		rank[uint32(e)] = int32(r)
+	}
 }
 
 // sort sorts the entries by the four bytes of their keys, the lowest first. It is stable.
