@@ -253,7 +253,7 @@ func TestJSON(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeFile(t, "x.safetensors", "x:f16:2x3=1")
 	for _, line := range []string{
-		"version", "doctor", "explain", "explain crossentropy", "explain softmax", "explain adamw.step_all --emit reference,cpu,cuda,hip",
+		"version", "explain", "explain crossentropy", "explain softmax", "explain adamw.step_all --emit reference,cpu,cuda,hip",
 		"run softmax.forward --in x.safetensors --out y.safetensors",
 		"run softmax.forward --in x.safetensors --out y.safetensors --report evidence",
 		"verify softmax.forward --dtype f16 --level smoke --out evidence",
@@ -262,6 +262,23 @@ func TestJSON(t *testing.T) {
 		var v map[string]any
 		if err := json.Unmarshal([]byte(stdout), &v); code != 0 || err != nil || len(v) == 0 {
 			t.Errorf("%s --json: exit code %d, %v in %s", line, code, err, stdout)
+		}
+	}
+}
+
+// TestDoctorJSON looks for what the script of doctor finds in its text.
+func TestDoctorJSON(t *testing.T) {
+	t.Setenv("TOKITAI_CUDA", filepath.Join(t.TempDir(), "nothing"))
+	code, stdout, stderr := program(t.Context(), "doctor", "--json")
+	if code != 0 || !json.Valid([]byte(stdout)) {
+		t.Errorf("exit code %d, %s in %s", code, stderr, stdout)
+	}
+	for _, want := range []string{
+		`"tool": "tokitai"`, `"cpu_features": [`, `"instruction_sets": [`, `"cpu_note": "no code is generated: TOKITAI_CPU=plain"`,
+		`"available": false`, `"reason": "the CUDA driver: `, `"verdict": "ok"`,
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("want %s in\n%s", want, stdout)
 		}
 	}
 }
