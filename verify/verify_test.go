@@ -38,6 +38,17 @@ func someOf(targets []*verify.Target) []*verify.Target {
 	return list
 }
 
+// ofFewFormats returns all targets or, at level smoke, those in f16 and in the first format of their
+// definition.
+func ofFewFormats(targets []*verify.Target) []*verify.Target {
+	if testlevel.Current() > testlevel.Smoke {
+		return targets
+	}
+	return slices.DeleteFunc(targets, func(x *verify.Target) bool {
+		return x.DType != num.F16 && x.DType != x.Definition.Format(x.Definition.Formats()[0])
+	})
+}
+
 // isTried reports whether a test tries entry i of a list: one in n in plain go test, all of them from
 // level quick on.
 func isTried(i, n int) bool { return i%testlevel.Pick(n, 1) == 0 }
