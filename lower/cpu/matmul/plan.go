@@ -1,6 +1,7 @@
 package matmul
 
 import (
+	"tokitai/lower/cpu/machine"
 	"tokitai/num"
 )
 
@@ -33,13 +34,22 @@ type blocking struct {
 	regionLines  int // rows, and columns, of a region
 	regionMemory int // bytes of packed operands
 
+	// A result of at least storedBytes, with at least storedPanels panels of columns, whose sums have at
+	// most storedDepth terms takes longer to store than to compute. AVX-512 stores it some rows at a
+	// time, since a few columns of many rows lie in as many pages. With the small register blocks of
+	// AVX2 the calls take longer than that saves.
+	storedBytes  int
+	storedPanels int
+	storedDepth  int
+
 	// itemWork is the number of multiply-adds that is worth waking a worker for.
 	itemWork int
 }
 
 var defaultBlocking = blocking{
 	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, lineDepth: 2048,
-	tinyWork: 1 << 21, directWork: 1 << 26, directStep: 2048, sharedWork: 1 << 27, regionLines: 1120, regionMemory: 24 << 20, itemWork: 1 << 19,
+	tinyWork: 1 << 21, directWork: 1 << 26, directStep: 2048, sharedWork: 1 << 27, regionLines: 1120, regionMemory: 24 << 20,
+	storedBytes: 2 << 20, storedPanels: 12, storedDepth: 128, itemWork: 1 << 19,
 }
 
 // plan says how products of one size are cut. Rows and columns are those of the result, or
@@ -49,6 +59,8 @@ type plan struct {
 
 	// Operands that are multiplied where they lie: a right one in vectors, or in lines.
 	leftDirect, rightDirect, rightLines bool
+
+	byPanels bool // all columns of one panel of rows are computed before the next
 
 	depth              int // steps of the summed index in a block
 	tileRows, tileCols int
@@ -90,6 +102,7 @@ func (b *blocking) planFor(t *target, e *extent) plan {
 	isOnePanel := e.rows <= t.rows // then each element of the right operand is read once
 	p.depth, p.tileRows, p.tileCols = b.depth, b.panels*t.rows, b.vectors*t.lanes
 	p.leftDirect = e.dtype == num.F32 && b.readsWell(e)
+	p.byPanels = t.set == machine.AVX512 && b.storesLongest(t, e)
 	switch {
 	case e.right.line == size && (t.partial || e.cols%t.lanes == 0):
 		p.rightDirect = isOnePanel || e.dtype == num.F32 && (work < b.directWork || e.right.step <= b.directStep)
@@ -106,6 +119,11 @@ func (b *blocking) planFor(t *target, e *extent) plan {
 		p.cut(b, t, e)
 	}
 	return p
+}
+
+// storesLongest reports whether a product takes longer to store than to compute.
+func (b *blocking) storesLongest(t *target, e *extent) bool {
+	return e.depth <= b.storedDepth && e.rows*e.cols*num.F32.Size() >= b.storedBytes && e.cols >= b.storedPanels*t.vectors*t.lanes
 }
 
 // linePanels is the number of panels up to which it is better to transpose the right

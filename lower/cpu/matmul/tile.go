@@ -156,9 +156,12 @@ func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, de
 		out, outRow = result.element(t.col, t.row+firstRow), result.step
 	}
 	f.inRow, f.outRow = inRow, outRow
-	if j.plan.rightLines {
+	switch {
+	case j.plan.rightLines:
 		w.multiplyLinesOf(t, left, k, in, out)
-	} else {
+	case j.plan.byPanels && inPlace && isLast:
+		w.multiplyByPanels(t, left, right, k, in, out)
+	default:
 		w.multiplyVectors(t, left, right, k, in, out)
 	}
 	if isLast && !inPlace {
@@ -167,6 +170,24 @@ func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, de
 			buffer = w.transposing.get(padded(t.cols)*w.lanes*4 + padding)
 		}
 		w.unpack(result, j.p.result, t.row+firstRow, t.col, acc.at, acc.row, rows, t.cols, buffer)
+	}
+}
+
+// multiplyByPanels multiplies by vectors, all columns of one panel of rows after the other.
+func (w *worker) multiplyByPanels(t *tile, left, right *panels, k int, in, out unsafe.Pointer) {
+	f := &w.multiplication
+	one, rows := *t, *left
+	for n := t.firstPanel; n < t.endPanel; n++ {
+		row := t.rows.first(n) - t.rows.first(t.firstPanel)
+		one.firstPanel, one.endPanel = n, n+1
+		if left.at != nil {
+			rows.at = unsafe.Add(left.at, (n-t.firstPanel)*left.stride)
+		}
+		from := in
+		if in != nil {
+			from = unsafe.Add(in, row*f.inRow)
+		}
+		w.multiplyVectors(&one, &rows, right, k, from, unsafe.Add(out, row*f.outRow))
 	}
 }
 
