@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ const ChildSocket = 3
 // the next process.
 type Isolated struct {
 	spec   spawn.Spec
+	most   int64 // bytes of a request
 	log    *slog.Logger
 	remove func() // the folder of the socket
 	socket *net.UnixListener
@@ -43,8 +45,8 @@ type Isolated struct {
 
 // Isolate starts a process, which is given a listening socket as descriptor ChildSocket. When it is ready it writes a
 // line to its standard output, which Isolate returns. It has to end with its standard input. The context limits how long
-// Isolate waits for it.
-func Isolate(ctx context.Context, spec spawn.Spec, log *slog.Logger) (*Isolated, string, error) {
+// Isolate waits for it. Of the options, MaxBody and Log are used here.
+func Isolate(ctx context.Context, spec spawn.Spec, o Options) (*Isolated, string, error) {
 	folder, remove, err := leftover.Folder("", "tokitai-serve-")
 	if err != nil {
 		return nil, "", err
@@ -55,7 +57,11 @@ func Isolate(ctx context.Context, spec spawn.Spec, log *slog.Logger) (*Isolated,
 		remove()
 		return nil, "", err
 	}
-	i := &Isolated{spec: spec, log: log, remove: remove, socket: socket, closing: make(chan struct{}), closed: make(chan struct{})}
+	log := o.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	i := &Isolated{spec: spec, most: o.MaxBody, log: log, remove: remove, socket: socket, closing: make(chan struct{}), closed: make(chan struct{})}
 	i.spec.HasPipes, i.close = true, sync.OnceFunc(func() { close(i.closing) })
 	i.proxy = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -70,7 +76,7 @@ func Isolate(ctx context.Context, spec spawn.Spec, log *slog.Logger) (*Isolated,
 		},
 		ModifyResponse: func(r *http.Response) error {
 			if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
-				r.Body = &streamBody{ReadCloser: r.Body}
+				r.Body = &streamBody{ReadCloser: r.Body, log: log}
 			}
 			return nil
 		},
@@ -195,6 +201,13 @@ func (i *Isolated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, errStopping)
 		return
 	}
+	// The body is read before it is passed on: once a response begins, a transport that still reads it fails.
+	body, err := readBody(w, r, i.most)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	i.proxy.ServeHTTP(&patientWriter{w, http.NewResponseController(w)}, r)
 }
 
@@ -215,6 +228,7 @@ func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // streamBody is a stream of events. If it breaks off, its last event says so.
 type streamBody struct {
 	io.ReadCloser
+	log *slog.Logger
 	end io.Reader
 }
 
@@ -226,6 +240,7 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	if err == nil || err == io.EOF || errors.Is(err, context.Canceled) {
 		return n, err
 	}
+	b.log.Error("a stream has broken off", "error", err.Error())
 	b.end = strings.NewReader("\n\n" + string(event(map[string]any{"error": errEnded})))
 	return n, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -71,7 +70,7 @@ func isolate(t *testing.T) (*httptest.Server, *Isolated) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i, said, err := Isolate(t.Context(), spawn.Spec{Program: program, Env: append(os.Environ(), isChild+"=1"), Stderr: os.Stderr}, slog.New(slog.DiscardHandler))
+	i, said, err := Isolate(t.Context(), spawn.Spec{Program: program, Env: append(os.Environ(), isChild+"=1"), Stderr: os.Stderr}, DefaultOptions)
 	if err != nil || said != "ready" {
 		t.Fatalf("the process says %q: %v", said, err)
 	}
@@ -193,7 +192,7 @@ func TestDoesNotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = Isolate(context.Background(), spawn.Spec{Program: program, Args: []string{"-test.run=^$", "-wrong"}}, slog.New(slog.DiscardHandler))
+	_, _, err = Isolate(context.Background(), spawn.Spec{Program: program, Args: []string{"-test.run=^$", "-wrong"}}, DefaultOptions)
 	if err == nil || !strings.Contains(err.Error(), "wrong") {
 		t.Errorf("the error is %v", err)
 	}

@@ -220,14 +220,21 @@ func (g *gate) accept(x *exchange, needsKey bool) error {
 	if kind, _, err := mime.ParseMediaType(x.request.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return newError(http.StatusUnsupportedMediaType, badRequest, "", "the content type is %q, want application/json", x.request.Header.Get("Content-Type"))
 	}
-	x.control.SetReadDeadline(time.Now().Add(stall))
 	var err error
-	x.body, err = io.ReadAll(http.MaxBytesReader(x, x.request.Body, g.options.MaxBody))
-	x.control.SetReadDeadline(time.Time{})
-	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-		return newError(http.StatusRequestTimeout, badRequest, "timeout", "the request did not come within %v", stall)
-	}
+	x.body, err = readBody(x, x.request, g.options.MaxBody)
 	return err
+}
+
+// readBody reads the body of a request, which may have so many bytes and take its time, but not for ever.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(time.Now().Add(stall))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	control.SetReadDeadline(time.Time{})
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		return nil, newError(http.StatusRequestTimeout, badRequest, "timeout", "the request did not come within %v", stall)
+	}
+	return body, err
 }
 
 func (s *Server) serveUnknown(x *exchange) error {

@@ -197,7 +197,7 @@ func (f *serveFlags) isolate(c *cobra.Command, path string, secure *tls.Config) 
 			spec.Args = append(spec.Args, "--"+flag.Name+"="+flag.Value.String())
 		}
 	})
-	s, said, err := serve.Isolate(c.Context(), spec, f.options.Log)
+	s, said, err := serve.Isolate(c.Context(), spec, f.options)
 	if ended, ok := errors.AsType[*spawn.ExitError](err); ok {
 		return &verdictError{max(exitFailed, ended.Code), err}
 	}
