@@ -4,8 +4,8 @@
 // in which order, is the caller's. All ranks make the same calls in the same order. Every wait ends: a rank
 // that has died, that has stopped, or that does not come to a call is named by a [PeerError].
 //
-// [Memory] is a group of processes of one machine, over memory that all of them have mapped. [Agree] compares
-// what ranks must have in common before they begin.
+// [Memory] is a group of processes of one machine, over memory that all of them have mapped. [Network] is one of
+// processes on any machines, over TCP. [Agree] compares what ranks must have in common before they begin.
 //
 // The package knows nothing of what the bytes mean, and starts no processes. Start with Group.
 package ranks
