@@ -1,22 +1,20 @@
 package serve
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"tokitai/answer"
+	"tokitai/internal/browser"
 	"tokitai/internal/tool"
 )
 
 // TestPageInBrowser has a browser ask for an answer and replay its receipt, as a person does with the page.
 func TestPageInBrowser(t *testing.T) {
-	program := tool.Need(t, "chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
 	_, s, _ := start(t, answer.DefaultLimits, DefaultOptions)
 	const script = `<script>
 	(async () => {
@@ -45,15 +43,13 @@ func TestPageInBrowser(t *testing.T) {
 		}
 	}))
 	defer h.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a hang, not slowness
-	defer cancel()
-	c := exec.CommandContext(ctx, program, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), h.URL)
+	c := browser.Command(t, "--remote-debugging-port=0", h.URL)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	defer func() { cancel(); <-ended }()
+	defer func() { c.Process.Kill(); <-ended }()
 	select {
 	case text := <-report:
 		for _, want := range []string{"tiny\n", "ready", "Hello", "12 tokens", "seed 7", "the same bits of all logits, and the same draws", "length"} {

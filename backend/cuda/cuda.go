@@ -29,9 +29,9 @@ func (backend) Kind() string { return Kind }
 // Preferred returns lower/gpu's way to compute a definition.
 func (backend) Preferred(d *def.Definition) []*engine.Lowering { return preferred.For(d) }
 
-// OnDemand returns NVIDIA's own library for contractions.
+// OnDemand returns NVIDIA's own library for contractions without groups.
 func (backend) OnDemand(d *def.Definition) []*engine.Lowering {
-	if d.Multiplies() {
+	if d.Multiplies() && d.Groups().Offsets == "" {
 		return onDemand
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/internal/await"
 	"tokitai/internal/tool"
 )
 
@@ -31,14 +32,38 @@ type Window struct {
 // New returns a window. Where there is no Chromium the test is skipped: it takes hundreds of megabytes.
 func New(t testing.TB, width int, isDark bool) *Window {
 	t.Helper()
-	return &Window{width, isDark, tool.Need(t, "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")}
+	return &Window{width, isDark, find(t)}
+}
+
+func find(t testing.TB) string {
+	t.Helper()
+	return tool.Need(t, "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+}
+
+// Command returns a command that opens an address with flags of Chromium's. Where there is none the test is skipped. The
+// browser ends with the test.
+func Command(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	return command(t, find(t), args)
+}
+
+func command(t testing.TB, program string, args []string) *exec.Cmd {
+	t.Helper()
+	profile, err := os.MkdirTemp("", "tokitai-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // its processes may write there until they notice that the first has ended
+		await.For(t, "the browser leaves its profile", func() bool { return os.RemoveAll(profile) == nil })
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a hang, not slowness
+	t.Cleanup(cancel)
+	return exec.CommandContext(ctx, program, append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + profile}, args...)...)
 }
 
 // open opens a page and returns what the browser prints.
 func (w *Window) open(t testing.TB, page []byte, args ...string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a hang, not slowness
-	defer cancel()
 	path := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(path, page, 0o644); err != nil {
 		t.Fatal(err)
@@ -48,10 +73,9 @@ func (w *Window) open(t testing.TB, page []byte, args ...string) []byte {
 		scheme = 0
 	}
 	args = append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--user-data-dir=" + t.TempDir(),
-		fmt.Sprintf("--window-size=%d,800", w.Width), fmt.Sprintf("--blink-settings=preferredColorScheme=%d", scheme),
+		"--hide-scrollbars", fmt.Sprintf("--window-size=%d,800", w.Width), fmt.Sprintf("--blink-settings=preferredColorScheme=%d", scheme),
 	}, args...)
-	c := exec.CommandContext(ctx, w.program, append(args, "file://"+path)...)
+	c := command(t, w.program, append(args, "file://"+path))
 	var notes bytes.Buffer
 	c.Stderr = &notes
 	out, err := c.Output()

@@ -10,14 +10,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"tokitai/internal/tool"
+	"tokitai/internal/browser"
 	"tokitai/train"
 )
 
@@ -226,15 +225,6 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// browser returns a command that opens an address without a screen.
-func browser(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	program := tool.Need(t, "chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a hang, not slowness
-	t.Cleanup(cancel)
-	return exec.CommandContext(ctx, program, append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + t.TempDir()}, args...)...)
-}
-
 func lacks(page string, want ...string) string {
 	for _, w := range want {
 		if !strings.Contains(page, w) {
@@ -248,7 +238,7 @@ func lacks(page string, want ...string) string {
 func TestFileInBrowser(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "page.html")
-	c := browser(t, "--virtual-time-budget=5000", "--dump-dom", "file://"+file)
+	c := browser.Command(t, "--virtual-time-budget=5000", "--dump-dom", "file://"+file)
 	f, err := os.Create(file)
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +284,7 @@ func TestLiveInBrowser(t *testing.T) {
 		}
 	}))
 	t.Cleanup(h.CloseClientConnections)
-	c := browser(t, "--remote-debugging-port=0", h.URL)
+	c := browser.Command(t, "--remote-debugging-port=0", h.URL)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
