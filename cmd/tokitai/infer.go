@@ -26,7 +26,7 @@ for those that were not chosen.
 MODEL is the folder of a run, whose newest checkpoint is taken, a checkpoint, a TKP1 file, or a
 folder that 'tokitai export' wrote. ROWS is a file with a row in each line, such as
 {"features": [1, 0.5]}; other members are left unread. What a row gives depends on no other row.`,
-		Example: `  tokitai infer run rows.jsonl`,
+		Example: `  tokitai infer rows rows.jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return wrongUse("%d arguments, want 2: a model and a file with rows", len(args))

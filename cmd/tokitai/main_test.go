@@ -129,6 +129,11 @@ func TestExamples(t *testing.T) {
 			t.Fatal(stderr)
 		}
 	}
+	writeText(t, "rows.jsonl", strings.Repeat("{\"features\": [1, 0.5], \"targets\": [2]}\n", 20))
+	code, _, stderr := program(t.Context(), "train", "--set", `features={"inputs":2,"outputs":1,"hidden":4,"layers":1}`, "--set", "steps=1", "--set", "warmup=0", "--set", "batch=2", "--data", "rows.jsonl", "--out", "rows", "--device", "cpu")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
 	code, answer, stderr := program(t.Context(), "generate", "run", "a", "--max-tokens", "2", "--seed", "1", "--json")
 	if code != 0 {
 		t.Fatal(stderr)
