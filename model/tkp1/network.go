@@ -5,6 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strconv"
 
 	"tokitai/model"
@@ -184,14 +187,21 @@ func (f *File) Architecture() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// CheckArchitecture returns an error for the text of an arch.json that is not of this file.
+// CheckArchitecture returns an error for the text of an arch.json that is not of this file: the members that it has in common
+// with the configuration have the same values. The hash is not compared, since programs may write
+// a configuration, and hash it, in other ways.
 func (f *File) CheckArchitecture(text []byte) error {
-	var a architecture
-	if err := json.Unmarshal(text, &a); err != nil {
+	var beside, own map[string]any
+	if err := json.Unmarshal(text, &beside); err != nil {
 		return err
 	}
-	if a.Hash != f.hash() {
-		return fmt.Errorf("hash is %q, want %q, the SHA-256 of the configuration in the TKP1 file, cut to 16 digits", a.Hash, f.hash())
+	if err := json.Unmarshal(f.Config, &own); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if v, isThere := beside[name]; isThere && !reflect.DeepEqual(v, own[name]) {
+			return fmt.Errorf("%s is %v, and %v in the TKP1 file", name, v, own[name])
+		}
 	}
 	return nil
 }

@@ -166,8 +166,12 @@ func TestWrite(t *testing.T) {
 	if err != nil || f.CheckArchitecture(beside) != nil {
 		t.Errorf("the file beside it is %s, error %v", beside, err)
 	}
-	if err := given.CheckArchitecture(beside); err == nil || !strings.Contains(err.Error(), "hash is ") {
-		t.Errorf("it fits another configuration: error %v", err)
+	if err := given.CheckArchitecture(beside); err != nil {
+		t.Errorf("it does not fit the same configuration, written by another program: %v", err)
+	}
+	const want = "hidden_dim is 5, and 4 in the TKP1 file"
+	if err := f.CheckArchitecture([]byte(`{"hidden_dim": 5, "hash": "0123456789abcdef", "other": 1}`)); err == nil || err.Error() != want {
+		t.Errorf("another width: error %v, want %s", err, want)
 	}
 }
 
