@@ -21,7 +21,7 @@ type gradients struct {
 
 // Backward adds the calls that compute the gradients of all weights on which a value depends, given
 // the gradient of that value, and returns them by the names of the weights. They are kept after a
-// run. rules are rows of the table for definitions that Rules lacks; nil for none.
+// run. rules are rows for definitions that the shipped table lacks; nil for none.
 //
 // Gradients of weights are binary32, however the weights are stored; all others are stored like their
 // values.
@@ -29,7 +29,7 @@ type gradients struct {
 // Calls are taken from the last to the first. The gradients of a value that is used several times
 // are added in that order, one addition after another: ((last + one before) + ...) + first.
 func (b *Builder) Backward(value, gradient Ref, rules map[*def.Definition]Rule) map[string]Ref {
-	g := &gradients{b, maps.Clone(Rules), map[*Value]bool{}, map[*Value]Ref{}, map[*Value]bool{}, map[*Value]int{}, map[*Value]Ref{}}
+	g := &gradients{b, maps.Clone(shippedRules()), map[*Value]bool{}, map[*Value]Ref{}, map[*Value]bool{}, map[*Value]int{}, map[*Value]Ref{}}
 	maps.Copy(g.rules, rules)
 	if b.err == nil && (!value.isWhole() || !gradient.isWhole() || value.value.Len() != gradient.value.Len()) {
 		b.fail("backward: the gradient is %s, want one like %s", gradient, value)

@@ -26,7 +26,7 @@ func TestInferenceCalls(t *testing.T) {
 		list = append(list, c)
 	}
 	packed := map[*def.Definition]*def.Definition{}
-	for _, s := range streams {
+	for _, s := range streams() {
 		packed[s.packed] = s.paged
 	}
 	for _, c := range list {

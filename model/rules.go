@@ -1,6 +1,8 @@
 package model
 
 import (
+	"sync"
+
 	"tokitai/def"
 	"tokitai/op/combine"
 	"tokitai/op/dropout"
@@ -30,43 +32,42 @@ type Rule struct {
 	Compose func(s *Step)
 }
 
-// Rules is the table of gradients by forward definition. Builder.Backward takes it, and further
+// shippedRules returns the table of gradients by forward definition. Builder.Backward takes it, and further
 // rows for definitions of a program's own.
-var Rules = withStreams(map[*def.Definition]Rule{
-	Linear:                        {Backward: []*def.Definition{LinearX, LinearW}},
-	Bias:                          {Backward: []*def.Definition{BiasBackward}, Same: map[string]string{"x": "y"}},
-	Add:                           {Same: map[string]string{"a": "y", "b": "y"}},
-	gemm.ForwardDefinition:        {Backward: []*def.Definition{gemm.GradADefinition, gemm.GradBDefinition}},
-	gemm.BatchedForwardDefinition: {Backward: []*def.Definition{gemm.BatchedGradADefinition, gemm.BatchedGradBDefinition}},
-	embedding.ForwardDefinition:   {Backward: []*def.Definition{embedding.BackwardDefinition}},
-	dropout.ForwardDefinition:     {Backward: []*def.Definition{dropout.BackwardDefinition}},
-	rmsnorm.ForwardDefinition:     {Backward: []*def.Definition{rmsnorm.BackwardDefinition}},
-	layernorm.ForwardDefinition:   {Backward: []*def.Definition{layernorm.BackwardDefinition}},
-	rope.ForwardDefinition:        {Backward: []*def.Definition{rope.BackwardDefinition}},
-	gelu.ForwardDefinition:        {Backward: []*def.Definition{gelu.BackwardDefinition}},
-	gelu.ErfForwardDefinition:     {Backward: []*def.Definition{gelu.ErfBackwardDefinition}},
-	silu.ForwardDefinition:        {Backward: []*def.Definition{silu.BackwardDefinition}},
-	swiglu.ForwardDefinition:      {Backward: []*def.Definition{swiglu.BackwardDefinition}},
-	softmax.ForwardDefinition:     {Backward: []*def.Definition{softmax.BackwardDefinition}},
-	Multiply:                      {Backward: []*def.Definition{MultiplyBackward}},
-	Top:                           {Backward: []*def.Definition{TopBackward}},
-	Scale:                         {Backward: []*def.Definition{ScaleBackward}},
-	Cap:                           {Backward: []*def.Definition{CapBackward}},
-	RMSNorm1:                      {Backward: []*def.Definition{RMSNorm1Backward}},
-	Grouped:                       {Backward: []*def.Definition{GroupedX, GroupedW}},
+var shippedRules = sync.OnceValue(func() map[*def.Definition]Rule {
+	list := map[*def.Definition]Rule{
+		Linear:                        {Backward: []*def.Definition{LinearX, LinearW}},
+		Bias:                          {Backward: []*def.Definition{BiasBackward}, Same: map[string]string{"x": "y"}},
+		Add:                           {Same: map[string]string{"a": "y", "b": "y"}},
+		gemm.ForwardDefinition:        {Backward: []*def.Definition{gemm.GradADefinition, gemm.GradBDefinition}},
+		gemm.BatchedForwardDefinition: {Backward: []*def.Definition{gemm.BatchedGradADefinition, gemm.BatchedGradBDefinition}},
+		embedding.ForwardDefinition:   {Backward: []*def.Definition{embedding.BackwardDefinition}},
+		dropout.ForwardDefinition:     {Backward: []*def.Definition{dropout.BackwardDefinition}},
+		rmsnorm.ForwardDefinition:     {Backward: []*def.Definition{rmsnorm.BackwardDefinition}},
+		layernorm.ForwardDefinition:   {Backward: []*def.Definition{layernorm.BackwardDefinition}},
+		rope.ForwardDefinition:        {Backward: []*def.Definition{rope.BackwardDefinition}},
+		gelu.ForwardDefinition:        {Backward: []*def.Definition{gelu.BackwardDefinition}},
+		gelu.ErfForwardDefinition:     {Backward: []*def.Definition{gelu.ErfBackwardDefinition}},
+		silu.ForwardDefinition:        {Backward: []*def.Definition{silu.BackwardDefinition}},
+		swiglu.ForwardDefinition:      {Backward: []*def.Definition{swiglu.BackwardDefinition}},
+		softmax.ForwardDefinition:     {Backward: []*def.Definition{softmax.BackwardDefinition}},
+		Multiply:                      {Backward: []*def.Definition{MultiplyBackward}},
+		Top:                           {Backward: []*def.Definition{TopBackward}},
+		Scale:                         {Backward: []*def.Definition{ScaleBackward}},
+		Cap:                           {Backward: []*def.Definition{CapBackward}},
+		RMSNorm1:                      {Backward: []*def.Definition{RMSNorm1Backward}},
+		Grouped:                       {Backward: []*def.Definition{GroupedX, GroupedW}},
 
-	router.SoftmaxForwardDefinition: {Backward: []*def.Definition{router.SoftmaxBackwardDefinition}},
-	router.SigmoidForwardDefinition: {Backward: []*def.Definition{router.SigmoidBackwardDefinition}},
-	combine.PermuteDefinition:       {Compose: permuteBackward},
-	combine.ForwardDefinition:       {Compose: combineBackward},
-})
-
-func withStreams(rules map[*def.Definition]Rule) map[*def.Definition]Rule {
-	for _, s := range streams {
-		rules[s.packed] = Rule{Backward: []*def.Definition{s.backward}}
+		router.SoftmaxForwardDefinition: {Backward: []*def.Definition{router.SoftmaxBackwardDefinition}},
+		router.SigmoidForwardDefinition: {Backward: []*def.Definition{router.SigmoidBackwardDefinition}},
+		combine.PermuteDefinition:       {Compose: permuteBackward},
+		combine.ForwardDefinition:       {Compose: combineBackward},
 	}
-	return rules
-}
+	for _, s := range streams() {
+		list[s.packed] = Rule{Backward: []*def.Definition{s.backward}}
+	}
+	return list
+})
 
 // permuteBackward adds up the rows of each token, by the places of the dispatch that has the sources.
 func permuteBackward(s *Step) {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"sync"
 
 	"tokitai/def"
 	"tokitai/fn"
@@ -18,15 +19,16 @@ type weighing struct {
 // stream is attention with a window, a soft cap or both, and its gradients.
 type stream struct{ packed, paged, backward *def.Definition }
 
-// streams has attention by whether it has a window, and whether it has a cap.
-var streams = func() map[[2]bool]stream {
+// streams returns attention by whether it has a window, and whether it has a cap. They are made for the
+// first model: every program that starts would wait for them.
+var streams = sync.OnceValue(func() map[[2]bool]stream {
 	list := map[[2]bool]stream{{}: {attention.ForwardDefinition, attention.DecodeDefinition, attention.BackwardDefinition}}
 	for _, is := range [][2]bool{{true, false}, {false, true}, {true, true}} {
 		packed := streamOf(is[0], is[1], false)
 		list[is] = stream{packed, streamOf(is[0], is[1], true), def.Must(def.Derivative(packed, nil, fn.All...))}
 	}
 	return list
-}()
+})
 
 func streamOf(hasWindow, hasCap, isPaged bool) *def.Definition {
 	name := "model.attention"
@@ -72,7 +74,7 @@ func (c *Config) weighing(layer int) weighing {
 	if window > 0 {
 		p["window"] = Number(float64(window))
 	}
-	s := streams[[2]bool{window > 0, c.AttentionCap > 0}]
+	s := streams()[[2]bool{window > 0, c.AttentionCap > 0}]
 	return weighing{s.packed, s.paged, p}
 }
 

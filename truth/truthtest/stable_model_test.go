@@ -167,6 +167,14 @@ func (m *model) element(all []values, n *def.Node, r, c int) {
 		}
 		block := num.Philox(word(0)|word(1)<<32, [4]uint32{uint32(e >> 2), uint32(e >> 34), uint32(word(2)), uint32(word(3))})
 		out.i[at] = int(int32(block[e&3]))
+	case def.OpPartner:
+		if k := c ^ 1; k < m.cols {
+			a := &all[n.Args[0].ID]
+			v := a.x[a.at(r, k)]
+			set(v.v, v.d, 0)
+		}
+	case def.OpIAnd:
+		out.i[at] = int(int32(i(0)) & int32(i(1)))
 	case def.OpIXor:
 		out.i[at] = int(int32(i(0)) ^ int32(i(1)))
 	case def.OpIAdd:
