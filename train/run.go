@@ -38,6 +38,8 @@ type Run struct {
 	disk      disk
 	held      *os.File
 	metrics   file
+	validated int // step of the last validation, 0 for none
+	sampled   int // step of the last sample, 0 for none
 	best      int // step of the best validation, 0 for none
 	bestLoss  float64
 	saved     int         // step of the newest checkpoint
@@ -274,8 +276,14 @@ func (r *Run) resume() error {
 	return r.disk.Truncate(filepath.Join(r.folder, metricsFile), size)
 }
 
-// note remembers the best validation.
+// note remembers the last validation and sample, and the best validation.
 func (r *Run) note(l Line) {
+	if l.Validation != nil {
+		r.validated = l.Step
+	}
+	if l.Sample != nil {
+		r.sampled = l.Step
+	}
 	if l.Validation != nil && (r.best == 0 || *l.Validation < r.bestLoss) {
 		r.best, r.bestLoss = l.Step, *l.Validation
 	}
@@ -292,7 +300,13 @@ func (r *Run) Checkpoint() { r.isWanted.Store(true) }
 // done, or a step is a [NotFiniteError], it writes a checkpoint of the last step and returns the error.
 func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 	c := &r.settings
-	for r.trainer.step < c.Steps {
+	for {
+		if err := r.finishStep(ctx, tell); err != nil {
+			return err
+		}
+		if r.trainer.step >= c.Steps {
+			return nil
+		}
 		if err := ctx.Err(); err != nil {
 			return errors.Join(err, r.save())
 		}
@@ -308,30 +322,34 @@ func (r *Run) Train(ctx context.Context, tell func(Line)) error {
 		if err := r.write(line, tell); err != nil {
 			return err
 		}
-		isLast := result.Step == c.Steps
-		if isLast || c.ValidateEvery > 0 && result.Step%c.ValidateEvery == 0 {
-			loss, err := r.evaluator.Validate(ctx.Err)
-			if err != nil {
-				return errors.Join(err, r.save())
-			}
-			if err := r.write(Line{Step: result.Step, Validation: &loss}, tell); err != nil {
-				return err
-			}
+	}
+}
+
+// finishStep validates, samples and writes a checkpoint where that is due after the last step. A run that an interrupt stopped
+// between a step and its validation is resumed from a checkpoint of that step, so what the metrics have already is not done again.
+func (r *Run) finishStep(ctx context.Context, tell func(Line)) error {
+	c, step := &r.settings, r.trainer.step
+	isDue := func(every int) bool { return step > 0 && (step == c.Steps || every > 0 && step%every == 0) }
+	if isDue(c.ValidateEvery) && r.validated != step {
+		loss, err := r.evaluator.Validate(ctx.Err)
+		if err != nil {
+			return errors.Join(err, r.save())
 		}
-		if r.sampler != nil && (isLast || result.Step%c.SampleEvery == 0) {
-			text, err := r.sampler.Sample(c.Prompt, ctx.Err)
-			if err != nil {
-				return errors.Join(err, r.save())
-			}
-			if err := r.write(Line{Step: result.Step, Sample: &text}, tell); err != nil {
-				return err
-			}
+		if err := r.write(Line{Step: step, Validation: &loss}, tell); err != nil {
+			return err
 		}
-		if isWanted := r.isWanted.Swap(false); isWanted || isLast || c.CheckpointEvery > 0 && result.Step%c.CheckpointEvery == 0 {
-			if err := r.save(); err != nil {
-				return err
-			}
+	}
+	if r.sampler != nil && isDue(c.SampleEvery) && r.sampled != step {
+		text, err := r.sampler.Sample(c.Prompt, ctx.Err)
+		if err != nil {
+			return errors.Join(err, r.save())
 		}
+		if err := r.write(Line{Step: step, Sample: &text}, tell); err != nil {
+			return err
+		}
+	}
+	if isWanted := r.isWanted.Swap(false); isWanted || isDue(c.CheckpointEvery) {
+		return r.save()
 	}
 	return nil
 }

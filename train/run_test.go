@@ -199,23 +199,41 @@ func checkFolder(t *testing.T, folder, metrics string) {
 	}
 }
 
-// TestInterrupt: a run that is interrupted writes a checkpoint and goes on from there.
+// TestInterrupt: a run that is interrupted after any step writes a checkpoint and goes on from there. The metrics are those of
+// a run that nothing disturbed, also where the interrupt came before a validation or a sample of the step.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	s, folder := tiny(), t.TempDir()
-	s.CheckpointEvery = 0
-	for _, n := range []int{1, 5} {
+	s, folder, undisturbed := tiny(), t.TempDir(), t.TempDir()
+	s.CheckpointEvery, s.SampleEvery, s.Keep = 0, 3, 0
+	want, err := do(osDisk{}, undisturbed, s, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= s.Steps; n++ {
 		if _, err := do(osDisk{}, folder, s, n); !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
+			t.Fatalf("interrupted after step %d: %v", n, err)
 		}
 		if list, err := Checkpoints(folder); err != nil || list[len(list)-1].Step != n {
 			t.Fatalf("checkpoints %v, want one of step %d; %v", list, n, err)
 		}
 	}
-	want, _ := whole()
-	if got, err := do(osDisk{}, folder, s, 0); err != nil || got != want {
-		t.Errorf("chain %v, want %v; %v", got, want, err)
+	for range 2 { // the second finds everything done
+		if got, err := do(osDisk{}, folder, s, 0); err != nil || got != want {
+			t.Errorf("chain %v, want %v; %v", got, want, err)
+		}
+		if got, want := readFile(t, folder, metricsFile), readFile(t, undisturbed, metricsFile); got != want {
+			t.Errorf("metrics\n%s\nwant\n%s", got, want)
+		}
 	}
+}
+
+func readFile(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestFullDisk: a checkpoint for which there is no room ends the run, and the one before it stays good.

@@ -127,6 +127,13 @@ func DefaultFeatures() Settings {
 	return s
 }
 
+// ForSteps returns default settings for a run of so many steps: its rate rises in a twentieth of them, unless s has a
+// shorter warm-up. Those 100 steps that Default has are a twentieth of its 2,000.
+func (s Settings) ForSteps(steps int) Settings {
+	s.Warmup = max(0, min(s.Warmup, steps/20))
+	return s
+}
+
 // ReadSettings reads a configuration file: a JSON object. Settings that it lacks are those of s.
 func ReadSettings(path string, s Settings) (Settings, error) {
 	text, err := os.ReadFile(path)

@@ -58,6 +58,15 @@ func TestSettings(t *testing.T) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
+	for steps, want := range map[int]int{1: 0, 60: 3, 2000: 100, 100000: 100} {
+		s := Default().ForSteps(steps)
+		if s.Steps = steps; s.Warmup != want || s.Check() != nil {
+			t.Errorf("%d steps have a warm-up of %d, want %d; %v", steps, s.Warmup, want, s.Check())
+		}
+	}
+	if s := DefaultFeatures(); s.ForSteps(s.Steps).Warmup != s.Warmup {
+		t.Errorf("networks of features have a warm-up of %d, want %d", s.ForSteps(s.Steps).Warmup, s.Warmup)
+	}
 	other := Default().Config
 	other.Rate, other.Heads = 1, 8
 	if got := strings.Join(other.Differences(Default().Config), "; "); got != "heads is 8, not 4; rate is 1, not 0.001" {

@@ -108,7 +108,6 @@ func TestRanks(t *testing.T) {
 		"several windows": {wide(), []int{3}},
 	} {
 		s := ranked(c.s)
-		s.ValidateEvery = 0 // an interrupt leaves out a validation
 		folder := t.TempDir()
 		want, err := run(Team{}, folder, s, 0)
 		if err != nil {

@@ -37,7 +37,8 @@ func newTrain() *cobra.Command {
 		Short: "train a decoder, with the same bits on every device and after every interrupt",
 		Long: `Train a decoder on the text of a file or a folder. CONFIG is a JSON file of
 settings; --set changes single ones. Those that are not given have the values of a small
-decoder: four layers of 128.
+decoder: four layers of 128. The rate rises in the first twentieth of the steps, or the first
+100, if warmup is not given.
 
 Every bit of the run follows from its settings and its data. --out is the run's folder: it
 has run.json, metrics.jsonl with a line for each step, and checkpoints. Running the same
@@ -76,7 +77,7 @@ peak, would take. Operands that fit into a cache move faster than a copy.
 Standard output has a line for each validation, and the last entry of the chain. Settings:
 ` + inLines(train.Names(), 88),
 		Example: `  tokitai train config.json --data text.txt --out new
-  tokitai train --set steps=3 --set warmup=0 --data grammar:20000 --out small
+  tokitai train --set steps=3 --data grammar:20000 --out small
   tokitai train config.json --data text.txt --dry-run`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -127,26 +128,28 @@ func inLines(names []string, columns int) string {
 	return text + "  " + line
 }
 
-// settings reads the settings that the command line gives. A run that starts with the weights of another network has
-// that one's settings where none are given.
+// settings reads the settings that the command line gives. What they do not say follows from what they say: from the
+// kind of network, or the network that the run starts with, and from the number of steps.
 func (f *trainFlags) settings(args []string) (train.Settings, error) {
 	s, err := f.given(args, train.Default())
 	if err != nil {
 		return s, err
 	}
-	if s.Start == "" {
-		if s.HasFeatures() {
-			s, err = f.given(args, train.DefaultFeatures())
+	base := train.Default()
+	switch {
+	case s.Start != "":
+		start, err := train.ReadStart(cpu.Queue().Device(), s.Start)
+		if err != nil {
+			return s, err
 		}
-		return s, errors.Join(err, s.Check())
+		base = start.Settings()
+	case s.HasFeatures():
+		base = train.DefaultFeatures()
 	}
-	q := cpu.Queue()
-	start, err := train.ReadStart(q.Device(), s.Start)
-	if err != nil {
+	if s, err = f.given(args, base); err != nil {
 		return s, err
 	}
-	base := start.Settings()
-	if s, err = f.given(args, base); err != nil {
+	if s, err = f.given(args, base.ForSteps(s.Steps)); err != nil {
 		return s, err
 	}
 	return s, s.Check()
