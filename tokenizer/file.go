@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 
 	"tokitai/internal/jsontree"
@@ -15,12 +14,7 @@ const maxFileBytes = 1 << 28
 
 // Open reads a tokenizer.json.
 func Open(path string) (*Tokenizer, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	data, err := readfile.Whole(path, file, maxFileBytes)
+	data, err := readfile.Linked(path, maxFileBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
+
+// ofJinja are names that are defined in every template of jinja2, or in every macro.
+const ofJinja = " caller cycler joiner kwargs lipsum self super varargs "
 
 func (r *renderer) lookup(name string, s *scope) Value {
 	for ; s != nil; s = s.outer {
@@ -54,7 +58,11 @@ func (r *renderer) eval(e expression, s *scope) (Value, error) {
 	case literal:
 		return n.value, nil
 	case nameOf:
-		return r.lookup(n.name, s), nil
+		v := r.lookup(n.name, s)
+		if _, isUndefined := v.(undefined); isUndefined && strings.Contains(ofJinja, " "+n.name+" ") {
+			return nil, at(n.line, fmt.Errorf("the variable %s of Jinja is not supported", n.name))
+		}
+		return v, nil
 	case listOf:
 		items, err := r.evalAll(n.items, s)
 		return List(items), err
@@ -114,7 +122,7 @@ func (r *renderer) eval(e expression, s *scope) (Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		is, err := runTest(n.name, of, args)
+		is, err := r.runTest(n.name, of, args)
 		return is != n.isNot, at(n.line, err)
 	case unaryOf:
 		v, err := r.evalUnary(n, s)
@@ -207,25 +215,43 @@ func (r *renderer) evalItem(n itemOf, s *scope) (Value, error) {
 	}
 	_, i, isInt, _ := numberOf(index)
 	var items []Value
+	text, isText := textOf(of)
+	length := utf8.RuneCountInString(text)
 	switch of := of.(type) {
 	case List:
-		items = of
+		items, length = of, len(of)
 	case tuple:
-		items = of
+		items, length = of, len(of)
 	case view:
 		return nil, fmt.Errorf("an item of a %s is not supported", of.name)
-	default:
-		if _, ok := textOf(of); ok {
-			items, _ = sequence(of)
-		}
 	}
 	if isInt && i < 0 {
-		i += int64(len(items))
+		i += int64(length)
 	}
-	if !isInt || i < 0 || i >= int64(len(items)) {
+	switch {
+	case !isInt || i < 0 || i >= int64(length):
 		return undefined{fmt.Sprintf("an item of a %s", typeOf(of))}, nil
+	case isText:
+		return like(of, r.cut(text, int(i), int(i)+1)), nil
 	}
 	return items[i], nil
+}
+
+// cut returns the characters of a text from one to another.
+func (r *renderer) cut(text string, from, to int) string {
+	r.work(2 * len(text))
+	n, start, end := 0, len(text), len(text)
+	for at := range text {
+		if n == from {
+			start = at
+		}
+		if n == to {
+			end = at
+			break
+		}
+		n++
+	}
+	return text[start:end]
 }
 
 func (r *renderer) evalSlice(n sliceOf, s *scope) (Value, error) {
@@ -235,16 +261,16 @@ func (r *renderer) evalSlice(n sliceOf, s *scope) (Value, error) {
 	}
 	var items []Value
 	text, isText := textOf(of)
+	length := int64(utf8.RuneCountInString(text))
 	switch of := of.(type) {
 	case List:
-		items = of
+		items, length = of, int64(len(of))
 	case tuple:
-		items = of
+		items, length = of, int64(len(of))
 	default:
 		if !isText {
 			return nil, fmt.Errorf("a slice of %s is not supported", typeOf(of))
 		}
-		items, _ = sequence(text)
 	}
 	var bounds [3]*int64
 	for i, e := range []expression{n.start, n.end, n.step} {
@@ -264,7 +290,7 @@ func (r *renderer) evalSlice(n sliceOf, s *scope) (Value, error) {
 		}
 		bounds[i] = &k
 	}
-	step, length := int64(1), int64(len(items))
+	step := int64(1)
 	if bounds[2] != nil {
 		step = *bounds[2]
 	}
@@ -289,6 +315,14 @@ func (r *renderer) evalSlice(n sliceOf, s *scope) (Value, error) {
 	if step < 0 {
 		from, to = bound(bounds[0], most), bound(bounds[1], least)
 	}
+	if isText && step == 1 {
+		return like(of, r.cut(text, int(from), int(max(from, to)))), nil
+	}
+	if isText {
+		if items, _ = r.sequence(text); r.failed != nil {
+			return nil, r.failed
+		}
+	}
 	var out []Value
 	for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
 		out = append(out, items[i])
@@ -296,7 +330,7 @@ func (r *renderer) evalSlice(n sliceOf, s *scope) (Value, error) {
 			break
 		}
 	}
-	if err := r.charge(16 * len(out)); err != nil {
+	if err := r.charge(itemBytes * len(out)); err != nil {
 		return nil, err
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"unicode"
@@ -61,22 +62,47 @@ func init() {
 	filters = map[string]filter{
 		"tojson": filterJSON, "length": filterLength, "count": filterLength, "trim": filterTrim, "string": filterString, "safe": filterSafe,
 		"default": filterDefault, "d": filterDefault, "join": filterJoin, "items": filterItems, "dictsort": filterDictsort, "list": filterList, "first": filterFirst, "last": filterLast,
-		"upper": ofText(strings.ToUpper), "lower": ofText(strings.ToLower), "replace": filterReplace, "reverse": filterReverse, "sort": filterSort, "int": filterInt,
+		"upper": ofText(upper), "lower": ofText(lower), "replace": filterReplace, "reverse": filterReverse, "sort": filterSort, "int": filterInt,
 		"select": selecting(false, true), "reject": selecting(false, false), "selectattr": selecting(true, true), "rejectattr": selecting(true, false), "map": filterMap,
 	}
 }
 
-func ofText(f func(string) string) filter {
+func ofText(f func(string) (string, error)) filter {
 	return func(r *renderer, of Value, c call) (Value, error) {
-		s, err := str(of)
+		s, err := r.str(of)
 		if err == nil {
 			err = c.check()
+		}
+		if err == nil {
+			err = r.charge(2 * len(s))
 		}
 		if err != nil {
 			return nil, err
 		}
-		return like(of, f(s)), r.charge(2 * len(s))
+		s, err = f(s)
+		return like(of, s), err
 	}
+}
+
+// upper and lower refuse characters that Python makes several of, or one that depends on what is around it.
+func upper(s string) (string, error) {
+	return strings.ToUpper(s), isSimple("upper", s, severalInUpper)
+}
+
+func lower(s string) (string, error) {
+	return strings.ToLower(s), isSimple("lower", s, "İΣ")
+}
+
+// severalInUpper are the characters that are several in upper case, in Unicode's SpecialCasing.txt.
+const severalInUpper = "ßŉǰΐΰևẖẗẘẙẚὐὒὔὖᾀᾁᾂᾃᾄᾅᾆᾇᾈᾉᾊᾋᾌᾍᾎᾏᾐᾑᾒᾓᾔᾕᾖᾗᾘᾙᾚᾛᾜᾝᾞᾟᾠᾡᾢᾣᾤᾥᾦᾧᾨᾩᾪᾫᾬᾭᾮᾯᾲᾳᾴᾶᾷᾼῂῃῄῆῇῌῒΐῖῗῢΰῤῦῧῲῳῴῶῷῼﬀﬁﬂﬃﬄﬅﬆﬓﬔﬕﬖﬗ"
+
+func isSimple(name, s, not string) error {
+	for _, c := range s {
+		if c >= utf8.RuneSelf && strings.ContainsRune(not, c) {
+			return fmt.Errorf("%s of %q is not supported", name, c)
+		}
+	}
+	return nil
 }
 
 func filterJSON(r *renderer, of Value, c call) (Value, error) {
@@ -97,7 +123,7 @@ func filterJSON(r *renderer, of Value, c call) (Value, error) {
 		return nil, fmt.Errorf("tojson with an indent that is a %s is not supported", typeOf(indent))
 	}
 	if v := c.take(2, "separators", nil); v != nil {
-		items, _ := sequence(v)
+		items, _ := r.sequence(v)
 		if len(items) == 2 {
 			comma, ok := textOf(items[0])
 			colon, ok2 := textOf(items[1])
@@ -116,33 +142,59 @@ func filterJSON(r *renderer, of Value, c call) (Value, error) {
 	return b.String(), r.charge(b.Len())
 }
 
-func filterLength(_ *renderer, of Value, c call) (Value, error) {
+func filterLength(r *renderer, of Value, c call) (Value, error) {
 	if s, ok := textOf(of); ok {
+		r.work(len(s))
 		return int64(utf8.RuneCountInString(s)), c.check()
 	}
-	if _, isGenerator := of.(*generator); isGenerator {
-		return nil, fmt.Errorf("a %s has no length", typeOf(of))
+	switch of := of.(type) {
+	case List:
+		return int64(len(of)), c.check()
+	case tuple:
+		return int64(len(of)), c.check()
+	case *Dict:
+		return int64(len(of.Keys)), c.check()
+	case view:
+		return int64(len(of.items)), c.check()
+	case undefined:
+		return int64(0), c.check()
 	}
-	items, ok := sequence(of)
-	if !ok {
-		return nil, fmt.Errorf("a %s has no length", typeOf(of))
-	}
-	return int64(len(items)), c.check()
+	return nil, fmt.Errorf("a %s has no length", typeOf(of))
 }
 
-func filterTrim(_ *renderer, of Value, c call) (Value, error) {
-	s, err := str(of)
+func filterTrim(r *renderer, of Value, c call) (Value, error) {
+	s, err := r.str(of)
 	if err == nil {
 		err = c.check("chars")
 	}
 	if err != nil {
 		return nil, err
 	}
-	if c.take(0, "chars", nil) == nil {
-		return like(of, strings.TrimFunc(s, isSpace)), nil
+	is, err := r.stripped(s, c)
+	if err != nil {
+		return nil, err
 	}
-	set, err := c.text(0, "chars")
-	return like(of, strings.Trim(s, set)), err
+	return like(of, strings.TrimFunc(s, is)), nil
+}
+
+// stripped returns which characters the argument chars names, or white space without it.
+func (r *renderer) stripped(s string, c call) (func(rune) bool, error) {
+	r.work(len(s))
+	if c.take(0, "chars", nil) == nil {
+		return isSpace, nil
+	}
+	chars, err := c.text(0, "chars")
+	if err == nil {
+		err = r.charge(len(chars))
+	}
+	if err != nil {
+		return nil, err
+	}
+	set := map[rune]bool{}
+	for _, c := range chars {
+		set[c] = true
+	}
+	return func(c rune) bool { return set[c] }, nil
 }
 
 // like returns a string, marked safe if of is.
@@ -156,19 +208,19 @@ func like(of Value, s string) Value {
 // isSpace reports whether Python counts a character as white space.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1C && r <= 0x1F }
 
-func filterString(_ *renderer, of Value, c call) (Value, error) {
+func filterString(r *renderer, of Value, c call) (Value, error) {
 	if s, ok := of.(markup); ok {
 		return s, c.check()
 	}
-	s, err := str(of)
+	s, err := r.str(of)
 	if err == nil {
 		err = c.check()
 	}
 	return s, err
 }
 
-func filterSafe(_ *renderer, of Value, c call) (Value, error) {
-	s, err := str(of)
+func filterSafe(r *renderer, of Value, c call) (Value, error) {
+	s, err := r.str(of)
 	if err == nil {
 		err = c.check()
 	}
@@ -184,11 +236,11 @@ func filterDefault(_ *renderer, of Value, c call) (Value, error) {
 }
 
 func filterJoin(r *renderer, of Value, c call) (Value, error) {
-	items, ok := sequence(of)
+	items, ok := r.sequence(of)
 	if !ok {
 		return nil, fmt.Errorf("a %s cannot be joined", typeOf(of))
 	}
-	separator, err := str(c.take(0, "d", ""))
+	separator, err := r.str(c.take(0, "d", ""))
 	if err == nil {
 		err = c.check("d", "attribute")
 	}
@@ -202,7 +254,7 @@ func filterJoin(r *renderer, of Value, c call) (Value, error) {
 				return nil, err
 			}
 		}
-		s, err := str(item)
+		s, err := r.str(item)
 		if err != nil {
 			return nil, err
 		}
@@ -239,7 +291,11 @@ func attributeOf(of, name Value) (Value, error) {
 	return of, nil
 }
 
-func pairs(d *Dict, keys []string) List {
+// pairs returns keys with their values, or none where they are too many.
+func (r *renderer) pairs(d *Dict, keys []string) List {
+	if r.charge(2*itemBytes*len(keys)) != nil {
+		return nil
+	}
 	list := make(List, len(keys))
 	for i, k := range keys {
 		list[i] = tuple{k, d.Values[k]}
@@ -247,77 +303,104 @@ func pairs(d *Dict, keys []string) List {
 	return list
 }
 
-func filterItems(_ *renderer, of Value, c call) (Value, error) {
+func filterItems(r *renderer, of Value, c call) (Value, error) {
 	return &generator{make: func() ([]Value, error) {
 		switch of := of.(type) {
 		case undefined:
 			return nil, nil
 		case *Dict:
-			return pairs(of, of.Keys), nil
+			return r.pairs(of, of.Keys), nil
 		}
 		return nil, fmt.Errorf("items of a %s", typeOf(of))
 	}}, c.check()
 }
 
-func filterDictsort(_ *renderer, of Value, c call) (Value, error) {
+func filterDictsort(r *renderer, of Value, c call) (Value, error) {
 	d, ok := of.(*Dict)
 	if !ok {
 		return nil, fmt.Errorf("dictsort of a %s", typeOf(of))
 	}
+	r.work(sortingBytes(len(d.Keys)))
 	keys := slices.Clone(d.Keys)
 	slices.SortStableFunc(keys, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
-	return pairs(d, keys), c.check()
+	return r.pairs(d, keys), c.check()
 }
 
 // itemsOf returns the items of what a filter is applied to.
-func itemsOf(of Value, c call) ([]Value, error) {
-	items, ok := sequence(of)
+func (r *renderer) itemsOf(of Value, c call) ([]Value, error) {
+	items, ok := r.sequence(of)
 	if !ok {
 		return nil, fmt.Errorf("%s of a %s", c.name, typeOf(of))
 	}
-	return items, nil
+	return items, r.failed
 }
 
+// sortingBytes is what sorting n items counts as work.
+func sortingBytes(n int) int { return itemBytes * n * bits.Len(uint(n)) }
+
 func filterList(r *renderer, of Value, c call) (Value, error) {
-	items, err := itemsOf(of, c)
+	items, err := r.itemsOf(of, c)
 	if err == nil {
 		err = c.check()
 	}
-	return List(slices.Clone(items)), err
+	if err == nil {
+		err = r.charge(itemBytes * len(items))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return List(slices.Clone(items)), nil
 }
 
-func filterFirst(_ *renderer, of Value, c call) (Value, error) {
-	items, err := itemsOf(of, c)
+func filterFirst(r *renderer, of Value, c call) (Value, error) {
+	if s, ok := textOf(of); ok && s != "" {
+		_, n := utf8.DecodeRuneInString(s)
+		return s[:n], c.check()
+	}
+	items, err := r.itemsOf(of, c)
 	if err != nil || len(items) == 0 {
 		return undefined{"the first item of nothing"}, err
 	}
 	return items[0], c.check()
 }
 
-func filterLast(_ *renderer, of Value, c call) (Value, error) {
-	items, err := itemsOf(of, c)
+func filterLast(r *renderer, of Value, c call) (Value, error) {
+	if s, ok := textOf(of); ok && s != "" {
+		_, n := utf8.DecodeLastRuneInString(s)
+		return s[len(s)-n:], c.check()
+	}
+	items, err := r.itemsOf(of, c)
 	if err != nil || len(items) == 0 {
 		return undefined{"the last item of nothing"}, err
 	}
 	return items[len(items)-1], c.check()
 }
 
-func filterReverse(_ *renderer, of Value, c call) (Value, error) {
+func filterReverse(r *renderer, of Value, c call) (Value, error) {
 	if _, isText := textOf(of); isText {
 		return nil, errors.New("reverse of a str is not supported")
 	}
-	items, err := itemsOf(of, c)
+	items, err := r.itemsOf(of, c)
+	if err == nil {
+		err = r.charge(itemBytes * len(items))
+	}
+	if err != nil {
+		return nil, err
+	}
 	items = slices.Clone(items)
 	slices.Reverse(items)
-	return &generator{make: func() ([]Value, error) { return items, nil }}, errors.Join(err, c.check())
+	return &generator{make: func() ([]Value, error) { return items, nil }}, c.check()
 }
 
-func filterSort(_ *renderer, of Value, c call) (Value, error) {
-	items, err := itemsOf(of, c)
+func filterSort(r *renderer, of Value, c call) (Value, error) {
+	items, err := r.itemsOf(of, c)
 	if err == nil {
 		err = c.check("reverse", "case_sensitive", "attribute")
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := r.charge(sortingBytes(len(items))); err != nil {
 		return nil, err
 	}
 	type entry struct{ key, item Value }
@@ -358,7 +441,7 @@ func filterSort(_ *renderer, of Value, c call) (Value, error) {
 }
 
 func filterReplace(r *renderer, of Value, c call) (Value, error) {
-	s, err := str(of)
+	s, err := r.str(of)
 	if err != nil {
 		return nil, err
 	}
@@ -394,7 +477,7 @@ func selecting(byAttribute, wanted bool) filter {
 			is := isTrue(v)
 			if len(args) > 0 {
 				name, _ := textOf(args[0])
-				is, err = runTest(name, v, args[1:])
+				is, err = r.runTest(name, v, args[1:])
 			}
 			return item, is == wanted, err
 		})
@@ -427,7 +510,7 @@ func (r *renderer) each(of Value, c call, f func(item Value) (v Value, isKept bo
 		if !isTrue(of) {
 			return nil, nil
 		}
-		items, err := itemsOf(of, c)
+		items, err := r.itemsOf(of, c)
 		if err != nil {
 			return nil, err
 		}

@@ -39,7 +39,9 @@ var ErrNoDate = errors.New("the template asks for the date, and none is given")
 // Limits of a rendering.
 const (
 	maxSteps  = 3_000_000
-	maxBytes  = 1 << 27 // of all strings that are made
+	stepBytes = 256     // that are read in the time of a step
+	itemBytes = 48      // for an item of a list or a dict that is made or looked at
+	maxBytes  = 1 << 27 // of all strings and lists that are made
 	maxDepth  = 100     // of expressions, statements and calls of macros in each other
 	maxRange  = 100_000
 	maxSource = 1 << 20
@@ -72,6 +74,8 @@ func Parse(source string) (*Template, error) {
 // List and *Dict.
 func (t *Template) Render(variables map[string]Value, o Options) (text string, err error) {
 	r := &renderer{options: o, globals: variables}
-	err = r.run(t.body, newScope(nil))
+	if err = r.run(t.body, newScope(nil)); err == nil {
+		err = r.failed
+	}
 	return r.out.String(), err
 }

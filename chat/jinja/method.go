@@ -9,11 +9,11 @@ import (
 
 // functions has the functions that templates call by name.
 var functions = map[string]function{
-	"raise_exception": func(_ *renderer, args []Value, _ []namedValue) (Value, error) {
+	"raise_exception": func(r *renderer, args []Value, _ []namedValue) (Value, error) {
 		if len(args) != 1 {
 			return nil, errors.New("raise_exception takes one argument")
 		}
-		message, err := str(args[0])
+		message, err := r.str(args[0])
 		if err != nil {
 			return nil, err
 		}
@@ -31,14 +31,20 @@ var functions = map[string]function{
 		if r.options.Now.IsZero() {
 			return nil, ErrNoDate
 		}
+		if err := r.charge(8 * len(layout)); err != nil { // the longest directive makes 9 bytes of 2
+			return nil, err
+		}
 		return strftime(r.options.Now, layout)
 	},
-	"namespace": func(_ *renderer, args []Value, named []namedValue) (Value, error) {
+	"namespace": func(r *renderer, args []Value, named []namedValue) (Value, error) {
 		ns := &namespace{}
 		for _, a := range args {
 			d, ok := a.(*Dict)
 			if !ok {
 				return nil, fmt.Errorf("namespace of a %s", typeOf(a))
+			}
+			if err := r.charge(2 * itemBytes * len(d.Keys)); err != nil {
+				return nil, err
 			}
 			for _, k := range d.Keys {
 				ns.Set(k, d.Values[k])
@@ -54,12 +60,15 @@ var functions = map[string]function{
 		}
 		return ns, nil
 	},
-	"dict": func(_ *renderer, args []Value, named []namedValue) (Value, error) {
+	"dict": func(r *renderer, args []Value, named []namedValue) (Value, error) {
 		d := &Dict{}
 		for _, a := range args {
 			from, ok := a.(*Dict)
 			if !ok {
 				return nil, fmt.Errorf("dict of a %s is not supported", typeOf(a))
+			}
+			if err := r.charge(2 * itemBytes * len(from.Keys)); err != nil {
+				return nil, err
 			}
 			for _, k := range from.Keys {
 				d.Set(k, from.Values[k])
@@ -98,7 +107,7 @@ var functions = map[string]function{
 				break
 			}
 		}
-		return view{"range", list}, r.charge(16 * len(list))
+		return view{"range", list}, r.charge(itemBytes * len(list))
 	},
 }
 
@@ -123,8 +132,8 @@ func method(of Value, name string) Value {
 	switch of := of.(type) {
 	case *Dict:
 		if m, ok := dictMethods[name]; ok {
-			return function(func(_ *renderer, args []Value, named []namedValue) (Value, error) {
-				return m(of, call{name, args, named})
+			return function(func(r *renderer, args []Value, named []namedValue) (Value, error) {
+				return m(r, of, call{name, args, named})
 			})
 		}
 		if strings.Contains(" clear copy fromkeys pop popitem setdefault update ", " "+name+" ") {
@@ -148,20 +157,25 @@ func missing(kind, name string) function {
 	}
 }
 
-var dictMethods = map[string]func(d *Dict, c call) (Value, error){
-	"items": func(d *Dict, c call) (Value, error) { return view{"dict_items", pairs(d, d.Keys)}, c.check() },
-	"keys": func(d *Dict, c call) (Value, error) {
-		items, _ := sequence(d)
+var dictMethods = map[string]func(r *renderer, d *Dict, c call) (Value, error){
+	"items": func(r *renderer, d *Dict, c call) (Value, error) {
+		return view{"dict_items", r.pairs(d, d.Keys)}, c.check()
+	},
+	"keys": func(r *renderer, d *Dict, c call) (Value, error) {
+		items, _ := r.sequence(d)
 		return view{"dict_keys", items}, c.check()
 	},
-	"values": func(d *Dict, c call) (Value, error) {
+	"values": func(r *renderer, d *Dict, c call) (Value, error) {
+		if err := r.charge(itemBytes * len(d.Keys)); err != nil {
+			return nil, err
+		}
 		list := make([]Value, len(d.Keys))
 		for i, k := range d.Keys {
 			list[i] = d.Values[k]
 		}
 		return view{"dict_values", list}, c.check()
 	},
-	"get": func(d *Dict, c call) (Value, error) {
+	"get": func(_ *renderer, d *Dict, c call) (Value, error) {
 		if len(c.named) > 0 || len(c.args) == 0 || len(c.args) > 2 {
 			return nil, errors.New("get takes one or two arguments")
 		}
@@ -193,16 +207,17 @@ func init() {
 		"strip":      stripping(true, true),
 		"lstrip":     stripping(true, false),
 		"rstrip":     stripping(false, true),
-		"upper":      func(r *renderer, s string, c call) (Value, error) { return ofText(strings.ToUpper)(r, s, c) },
-		"lower":      func(r *renderer, s string, c call) (Value, error) { return ofText(strings.ToLower)(r, s, c) },
+		"upper":      func(r *renderer, s string, c call) (Value, error) { return ofText(upper)(r, s, c) },
+		"lower":      func(r *renderer, s string, c call) (Value, error) { return ofText(lower)(r, s, c) },
 		"startswith": affix(strings.HasPrefix),
 		"endswith":   affix(strings.HasSuffix),
 		"join":       joinStrict,
-		"find": func(_ *renderer, s string, c call) (Value, error) {
+		"find": func(r *renderer, s string, c call) (Value, error) {
 			part, err := c.text(0, "sub")
 			if err == nil {
 				err = c.check("sub")
 			}
+			r.work(2*len(s) + len(part))
 			i := strings.Index(s, part)
 			if i < 0 {
 				return int64(-1), err
@@ -221,6 +236,7 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
+			r.work(2*len(s) + len(old))
 			grown := len(s) + strings.Count(s, old)*max(len(new)-len(old), 0)
 			if err := r.charge(grown); err != nil {
 				return nil, err
@@ -242,9 +258,13 @@ func init() {
 				}
 			}
 			var parts []string
+			r.work(2 * len(s))
 			if c.take(0, "sep", nil) == nil {
 				if most >= 0 {
 					return nil, errors.New("split at white space with maxsplit is not supported")
+				}
+				if err := r.charge(itemBytes * fields(s)); err != nil {
+					return nil, err
 				}
 				parts = strings.FieldsFunc(s, isSpace)
 			} else {
@@ -255,26 +275,43 @@ func init() {
 				if separator == "" {
 					return nil, errors.New("split: the separator is empty")
 				}
+				n := strings.Count(s, separator) + 1
+				if most >= 0 {
+					n = min(n, most)
+				}
+				if err := r.charge(itemBytes * n); err != nil {
+					return nil, err
+				}
 				parts = strings.SplitN(s, separator, most)
 			}
 			list := make(List, len(parts))
 			for i, p := range parts {
 				list[i] = p
 			}
-			return list, r.charge(16 * len(parts))
+			return list, nil
 		},
 	}
 }
 
+// fields returns how many parts white space leaves of a text.
+func fields(s string) int {
+	n, isInside := 0, false
+	for _, c := range s {
+		if isSpace(c) {
+			isInside = false
+		} else if !isInside {
+			isInside = true
+			n++
+		}
+	}
+	return n
+}
+
 func stripping(left, right bool) textMethod {
-	return func(_ *renderer, s string, c call) (Value, error) {
-		is := isSpace
-		if c.take(0, "chars", nil) != nil {
-			set, err := c.text(0, "chars")
-			if err != nil {
-				return nil, err
-			}
-			is = func(r rune) bool { return strings.ContainsRune(set, r) }
+	return func(r *renderer, s string, c call) (Value, error) {
+		is, err := r.stripped(s, c)
+		if err != nil {
+			return nil, err
 		}
 		if left {
 			s = strings.TrimLeftFunc(s, is)
@@ -310,7 +347,7 @@ func affix(has func(s, part string) bool) textMethod {
 
 // joinStrict joins strings, and nothing else.
 func joinStrict(r *renderer, s string, c call) (Value, error) {
-	items, ok := sequence(c.take(0, "", nil))
+	items, ok := r.sequence(c.take(0, "", nil))
 	if !ok || len(c.args) != 1 {
 		return nil, errors.New("join takes one list")
 	}

@@ -48,15 +48,18 @@ func (r *renderer) evalBinary(n binaryOf, s *scope) (Value, error) {
 	case "and", "or":
 		return right, nil
 	case "~":
-		a, err := str(left)
+		a, err := r.str(left)
 		if err != nil {
 			return nil, err
 		}
-		b, err := str(right)
+		b, err := r.str(right)
 		if err != nil {
 			return nil, err
 		}
-		return a + b, r.charge(len(a) + len(b))
+		if err := r.charge(len(a) + len(b)); err != nil {
+			return nil, err
+		}
+		return a + b, nil
 	}
 	for _, v := range []Value{left, right} {
 		if u, ok := v.(undefined); ok {
@@ -75,14 +78,14 @@ func (r *renderer) arithmetic(operator string, left, right Value) (Value, error)
 		}
 		_, isSafe := left.(markup)
 		_, isAlso := right.(markup)
+		if err := r.charge(len(a) + len(b)); err != nil {
+			return nil, err
+		}
 		switch { // what is marked safe makes the other safe
 		case isSafe && !isAlso:
 			b = escape(b)
 		case isAlso && !isSafe:
 			a = escape(a)
-		}
-		if err := r.charge(len(a) + len(b)); err != nil {
-			return nil, err
 		}
 		if isSafe || isAlso {
 			return markup(a + b), nil
@@ -94,7 +97,10 @@ func (r *renderer) arithmetic(operator string, left, right Value) (Value, error)
 		if !ok {
 			return nil, wrong
 		}
-		return append(append(List{}, a...), b...), r.charge(16 * (len(a) + len(b)))
+		if err := r.charge(itemBytes * (len(a) + len(b))); err != nil {
+			return nil, err
+		}
+		return append(append(List{}, a...), b...), nil
 	}
 	if a, ok := left.(string); ok && operator == "*" {
 		_, times, isInt, _ := numberOf(right)
@@ -168,7 +174,7 @@ func (r *renderer) evalCompare(n compareOf, s *scope) (Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		is, err := compare(c.operator, left, right)
+		is, err := r.compare(c.operator, left, right)
 		if err != nil || !is {
 			return false, err
 		}
@@ -177,16 +183,19 @@ func (r *renderer) evalCompare(n compareOf, s *scope) (Value, error) {
 	return true, nil
 }
 
-func compare(operator string, a, b Value) (bool, error) {
+func (r *renderer) compare(operator string, a, b Value) (bool, error) {
+	if s, ok := textOf(a); ok && strings.ContainsAny(operator, "<>") {
+		r.work(len(s))
+	}
 	switch operator {
 	case "==":
-		return equal(a, b), nil
+		return r.equal(a, b), nil
 	case "!=":
-		return !equal(a, b), nil
+		return !r.equal(a, b), nil
 	case "in":
-		return contains(b, a)
+		return r.contains(b, a)
 	case "not in":
-		is, err := contains(b, a)
+		is, err := r.contains(b, a)
 		return !is, err
 	case "<":
 		return less(a, b)
@@ -207,12 +216,13 @@ func compare(operator string, a, b Value) (bool, error) {
 }
 
 // contains reports whether v is in a container.
-func contains(in, v Value) (bool, error) {
+func (r *renderer) contains(in, v Value) (bool, error) {
 	if s, ok := textOf(in); ok {
 		part, ok := textOf(v)
 		if !ok {
 			return false, fmt.Errorf("a %s in a str", typeOf(v))
 		}
+		r.work(len(s) + len(part))
 		return strings.Contains(s, part), nil
 	}
 	if d, ok := in.(*Dict); ok {
@@ -220,12 +230,12 @@ func contains(in, v Value) (bool, error) {
 		_, has := d.Values[key]
 		return ok && has, nil
 	}
-	items, ok := sequence(in)
+	items, ok := r.sequence(in)
 	if !ok {
 		return false, fmt.Errorf("something in a %s", typeOf(in))
 	}
 	for _, e := range items {
-		if equal(e, v) {
+		if r.equal(e, v) {
 			return true, nil
 		}
 	}

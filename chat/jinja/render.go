@@ -13,9 +13,10 @@ type renderer struct {
 	options Options
 	globals map[string]Value
 	out     strings.Builder
-	steps   int
+	read    int // bytes: a step counts as some
 	bytes   int
 	depth   int
+	failed  error // a limit that was passed: the next step returns it
 }
 
 // scope has the variables of a block.
@@ -35,18 +36,25 @@ func (s *scope) set(name string, v Value) {
 
 // step counts a step of the rendering.
 func (r *renderer) step() error {
-	if r.steps++; r.steps > maxSteps {
-		return fmt.Errorf("the template takes more than %d steps", maxSteps)
-	}
-	return nil
+	r.work(stepBytes)
+	return r.failed
 }
 
-// charge counts bytes, before they are made.
-func (r *renderer) charge(n int) error {
-	if r.bytes += n; n > maxBytes || r.bytes > maxBytes {
-		return errTooMuch
+// work counts the time in which n bytes are read. Where that is too much the next step fails.
+func (r *renderer) work(n int) {
+	r.read += n
+	if r.failed == nil && r.read > maxSteps*stepBytes {
+		r.failed = fmt.Errorf("the template takes more than %d steps", maxSteps)
 	}
-	return nil
+}
+
+// charge counts bytes, before they are made, and the time that it takes to make them.
+func (r *renderer) charge(n int) error {
+	r.work(n)
+	if r.bytes += n; n > maxBytes || r.bytes > maxBytes {
+		r.failed = errTooMuch
+	}
+	return r.failed
 }
 
 func (r *renderer) enter() error {
@@ -144,7 +152,7 @@ func (r *renderer) print(e expression, s *scope) error {
 	if err != nil {
 		return err
 	}
-	text, err := str(v)
+	text, err := r.str(v)
 	if err != nil {
 		return err
 	}
@@ -179,6 +187,7 @@ func (r *renderer) checkDepth(v Value, depth int) error {
 	case view:
 		items = v.items
 	case *Dict:
+		r.work(itemBytes * len(v.Keys))
 		for _, e := range v.Values {
 			if err := r.checkDepth(e, depth+1); err != nil {
 				return err
@@ -187,6 +196,7 @@ func (r *renderer) checkDepth(v Value, depth int) error {
 	default:
 		return nil
 	}
+	r.work(itemBytes * len(items))
 	for _, e := range items {
 		if err := r.checkDepth(e, depth+1); err != nil {
 			return err
@@ -199,7 +209,7 @@ func (r *renderer) assign(targets []target, v Value, s *scope) error {
 	if len(targets) == 1 {
 		return r.assignOne(targets[0], v, s)
 	}
-	items, ok := sequence(v)
+	items, ok := r.sequence(v)
 	if !ok || len(items) != len(targets) {
 		return fmt.Errorf("%s does not have %d values", typeOf(v), len(targets))
 	}
@@ -269,7 +279,7 @@ func (r *renderer) runFor(n forNode, s *scope) error {
 	if err != nil {
 		return err
 	}
-	items, ok := sequence(v)
+	items, ok := r.sequence(v)
 	if !ok {
 		return fmt.Errorf("a %s cannot be looped over", typeOf(v))
 	}

@@ -9,7 +9,7 @@ var tests = map[string]int{
 }
 
 // runTest reports whether a value passes a test.
-func runTest(name string, v Value, args []Value) (bool, error) {
+func (r *renderer) runTest(name string, v Value, args []Value) (bool, error) {
 	n, ok := tests[name]
 	switch {
 	case !ok:
@@ -41,9 +41,12 @@ func runTest(name string, v Value, args []Value) (bool, error) {
 	case "mapping":
 		_, ok := v.(*Dict)
 		return ok, nil
-	case "iterable", "sequence": // what is undefined has the length 0
-		_, ok := sequence(v)
-		return ok, nil
+	case "iterable":
+		return isIterable(v), nil
+	case "sequence": // it has a length and items by number; what is undefined has the length 0
+		_, isGenerator := v.(*generator)
+		view, isView := v.(view)
+		return isIterable(v) && !isGenerator && (!isView || view.name == "range"), nil
 	case "true":
 		return v == true, nil
 	case "false":
@@ -54,5 +57,5 @@ func runTest(name string, v Value, args []Value) (bool, error) {
 		}
 		return (i%2 != 0) == (name == "odd"), nil
 	}
-	return compare(map[string]string{"equalto": "==", "eq": "==", "ne": "!=", "in": "in", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}[name], v, args[0])
+	return r.compare(map[string]string{"equalto": "==", "eq": "==", "ne": "!=", "in": "in", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}[name], v, args[0])
 }

@@ -156,8 +156,8 @@ func isTrue(v Value) bool {
 	return true
 }
 
-// sequence returns the items over which a loop runs.
-func sequence(v Value) ([]Value, bool) {
+// sequence returns the items over which a loop runs, or none where they are too many.
+func (r *renderer) sequence(v Value) ([]Value, bool) {
 	switch v := v.(type) {
 	case List:
 		return v, true
@@ -170,25 +170,45 @@ func sequence(v Value) ([]Value, bool) {
 	case *generator:
 		return v.take()
 	case *Dict:
+		if r.charge(itemBytes*len(v.Keys)) != nil {
+			return nil, true
+		}
 		items := make([]Value, len(v.Keys))
 		for i, k := range v.Keys {
 			items[i] = k
 		}
 		return items, true
 	}
-	if s, ok := textOf(v); ok {
-		var items []Value
-		for _, r := range s {
-			items = append(items, string(r))
-		}
-		return items, true
+	s, ok := textOf(v)
+	if !ok || r.charge(itemBytes*len(s)) != nil {
+		return nil, ok
 	}
-	return nil, false
+	items := make([]Value, 0, len(s))
+	for _, c := range s {
+		items = append(items, string(c))
+	}
+	return items, true
 }
 
-func equal(a, b Value) bool {
+// isIterable reports whether a loop can run over a value.
+func isIterable(v Value) bool {
+	switch v.(type) {
+	case List, tuple, undefined, view, *generator, *Dict, string, markup:
+		return true
+	}
+	return false
+}
+
+// equal reports whether values are the same. Where it takes too long, the answer means nothing.
+func (r *renderer) equal(a, b Value) bool {
+	if r.work(itemBytes); r.failed != nil {
+		return false
+	}
 	if x, ok := textOf(a); ok {
 		y, ok := textOf(b)
+		if len(x) == len(y) {
+			r.work(len(x))
+		}
 		return ok && x == y
 	}
 	if x, i, isInt, ok := numberOf(a); ok {
@@ -203,17 +223,17 @@ func equal(a, b Value) bool {
 		return ok
 	case List:
 		y, ok := b.(List)
-		return ok && equalItems(x, y)
+		return ok && r.equalItems(x, y)
 	case tuple:
 		y, ok := b.(tuple)
-		return ok && equalItems(x, y)
+		return ok && r.equalItems(x, y)
 	case *Dict:
 		y, ok := b.(*Dict)
 		if !ok || len(x.Keys) != len(y.Keys) {
 			return false
 		}
 		for k, v := range x.Values {
-			if w, ok := y.Values[k]; !ok || !equal(v, w) {
+			if w, ok := y.Values[k]; !ok || !r.equal(v, w) {
 				return false
 			}
 		}
@@ -225,12 +245,12 @@ func equal(a, b Value) bool {
 	return false
 }
 
-func equalItems(a, b []Value) bool {
+func (r *renderer) equalItems(a, b []Value) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {
-		if !equal(a[i], b[i]) {
+		if !r.equal(a[i], b[i]) {
 			return false
 		}
 	}
@@ -256,7 +276,7 @@ func less(a, b Value) (bool, error) {
 }
 
 // str returns a value as print writes it.
-func str(v Value) (string, error) {
+func (r *renderer) str(v Value) (string, error) {
 	switch v := v.(type) {
 	case undefined:
 		return "", nil
@@ -269,7 +289,7 @@ func str(v Value) (string, error) {
 	if err := writeRepr(&b, v); err != nil {
 		return "", err
 	}
-	return b.String(), nil
+	return b.String(), r.charge(b.Len())
 }
 
 // writeRepr writes a value as Python's repr does.

@@ -15,7 +15,9 @@ func TestPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o666); err != nil {
 		t.Skip(err)
 	}
-	if _, err := readfile.Regular(path, 1); err == nil || !strings.Contains(err.Error(), "is a named pipe, want a regular file") {
-		t.Error(err)
+	for name, read := range map[string]func(string, int64) ([]byte, error){"Regular": readfile.Regular, "Linked": readfile.Linked} {
+		if _, err := read(path, 1); err == nil || !strings.Contains(err.Error(), "is a named pipe, want a regular file") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -68,6 +68,24 @@ func Regular(path string, n int64) ([]byte, error) {
 	return Whole(path, file, n)
 }
 
+// Linked reads a regular file of at most n bytes, also behind symbolic links, of which the folders of downloads consist. It
+// waits for no pipe or device.
+func Linked(path string, n int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckRegular(path, info.Mode()); err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return Whole(path, file, n)
+}
+
 // Whole reads r to its end, of at most n bytes. An error names the path.
 func Whole(path string, r io.Reader, n int64) ([]byte, error) {
 	data, err := UpTo(r, n+1)

@@ -2,9 +2,7 @@ package huggingface
 
 import (
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,19 +26,7 @@ const maxJSON = 1 << 22
 
 // readObject reads a file that holds a JSON object.
 func readObject(path string) (*jsontree.Value, []byte, error) {
-	info, err := os.Stat(path) // folders of downloads have links
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := readfile.CheckRegular(path, info.Mode()); err != nil {
-		return nil, nil, err
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer file.Close()
-	text, err := readfile.Whole(path, io.Reader(file), maxJSON)
+	text, err := readfile.Linked(path, maxJSON)
 	if err != nil {
 		return nil, nil, err
 	}
