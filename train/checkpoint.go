@@ -41,6 +41,13 @@ func (t *Trainer) checkpoint() (*safetensors.File, error) {
 		if err != nil {
 			return nil, err
 		}
+		digested, err := t.digestPart(part, data)
+		if err == nil {
+			err = t.auditParts([]partOf{digested})
+		}
+		if err != nil {
+			return nil, err
+		}
 		f.Entries = append(f.Entries, safetensors.Entry{Name: part.name, DType: num.F32, Shape: part.shape, Data: data})
 	}
 	text, err := json.Marshal(header{t.origin, t.step, t.chain.String(), stateDigest(f.Entries)})
@@ -125,10 +132,18 @@ func (t *Trainer) restore(path string) error {
 	if err := t.command(restoreCommand); err != nil {
 		return err
 	}
+	var placed []partOf
 	for i, part := range state {
-		if err := t.place(part, values[i]); err != nil {
+		digested, err := t.digestPart(part, values[i])
+		if err == nil {
+			placed, err = append(placed, digested), t.place(part, values[i])
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return t.copyWeights()
+	if err := t.copyWeights(); err != nil {
+		return err
+	}
+	return t.auditParts(placed)
 }

@@ -3,6 +3,9 @@ package train
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc64"
+	"math"
+	"slices"
 
 	"tokitai/engine"
 	"tokitai/model"
@@ -40,70 +43,101 @@ func (m *team) rounds(f func(at int, parts [][]span) error) error {
 
 // reduce brings the sums of all ranks to those that change the spans, and adds them up. It returns the loss of
 // all leaves, and brings together how routers have worked.
-func (t *Trainer) reduce() (loss float32, err error) {
+func (t *Trainer) reduce(step int) (loss float32, err error) {
 	if err := t.queue.Wait(); err != nil {
 		return 0, err
 	}
-	m := t.team
+	m, isAudited := t.team, t.isAudited(step)
+	m.audit.beginSums(len(m.nodes[m.Rank()]), len(t.names))
 	err = m.rounds(func(at int, parts [][]span) error {
-		own := m.nodes[m.Rank()]
 		for r, list := range parts {
-			n := 4 * lengthOf(list)
-			m.send[r] = sized(m.send[r], n*len(own))
-			at := m.send[r]
-			for i := range own {
-				for _, s := range list {
-					if err := copyOut(t.levels[i].grads[s.weight], s.lo, s.hi, at); err != nil {
-						return err
-					}
-					at = at[4*s.len():]
-				}
+			if m.send[r], err = t.sumsOf(m.send[r], list); err != nil {
+				return err
 			}
-			m.receive[r] = sized(m.receive[r], 4*lengthOf(parts[m.Rank()])*len(m.nodes[r]))
 		}
 		if err := t.noteSent(parts); err != nil {
 			return err
 		}
-		if err := m.AllToAllV(m.send, m.receive); err != nil {
+		if err := t.addShard(m.send, &t.shard, at, parts[m.Rank()]); err != nil {
 			return err
 		}
-		if err := t.addUp(at, parts[m.Rank()]); err != nil {
-			return err
+		if isAudited {
+			toAuditors := make([][]byte, m.Size())
+			for r, sums := range m.send {
+				toAuditors[m.auditor(r)] = sums
+			}
+			if err := t.addShard(toAuditors, m.audit.other, at, parts[m.auditee()]); err != nil {
+				return err
+			}
 		}
-		return t.auditMessages(parts)
+		return t.auditMessages(parts, isAudited)
 	})
-	if err != nil {
-		return 0, err
+	if err == nil {
+		err = t.auditSums(step)
 	}
-	if err := t.gatherRows(); err != nil {
+	if err == nil {
+		err = t.gatherRows()
+	}
+	if err == nil {
+		err = t.auditShards(step)
+	}
+	if err != nil {
 		return 0, err
 	}
 	return t.gatherNotes()
 }
 
-// addUp adds the spans that every rank has sent for each of its sums, into the gradients from at on.
-func (t *Trainer) addUp(at int, spans []span) error {
+// sumsOf reads spans of each sum of this rank, into the memory of b if there is enough.
+func (t *Trainer) sumsOf(b []byte, spans []span) ([]byte, error) {
+	own := t.team.nodes[t.team.Rank()]
+	b = sized(b, 4*lengthOf(spans)*len(own))
+	at := b
+	for i := range own {
+		for _, s := range spans {
+			if err := copyOut(t.levels[i].grads[s.weight], s.lo, s.hi, at); err != nil {
+				return nil, err
+			}
+			at = at[4*s.len():]
+		}
+	}
+	return b, nil
+}
+
+// addShard sends sums to other ranks, and adds up what comes for spans of a shard, which are its elements from at on.
+func (t *Trainer) addShard(send [][]byte, s *shard, at int, spans []span) error {
+	m := t.team
+	for r, nodes := range m.nodes {
+		m.receive[r] = sized(m.receive[r], 4*lengthOf(spans)*len(nodes))
+	}
+	if err := m.AllToAllV(send, m.receive); err != nil {
+		return err
+	}
+	return t.addUp(m.nodes, s, at, spans, m.receive)
+}
+
+// addUp adds the spans that every rank has sent for each of its sums, into the gradients of a shard from at on.
+func (t *Trainer) addUp(nodes [][]node, s *shard, at int, spans []span, received [][]byte) error {
 	n := lengthOf(spans)
 	if n == 0 {
 		return nil
 	}
-	m, sums := t.team, tree{leaves: t.config.Leaves}
+	sums := tree{leaves: t.config.Leaves}
 	var waiting []*tensor.Tensor
-	for i := range m.levels {
-		level, lo := m.levels[i], 0
+	for i, x := range s.waiting {
+		lo := 0
 		if i == 0 {
-			level, lo = m.sum, at
+			lo = at
 		}
-		x, err := flat(level, lo, lo+n)
+		part, err := flat(x, lo, lo+n)
 		if err != nil {
 			return err
 		}
-		waiting = append(waiting, x)
+		waiting = append(waiting, part)
 	}
-	for r, nodes := range m.nodes {
-		for i, node := range nodes {
+	for r, list := range nodes {
+		for i, node := range list {
 			x := waiting[len(sums.nodes)]
-			if err := copyIn(x, 0, n, m.receive[r][4*n*i:]); err != nil {
+			if err := copyIn(x, 0, n, received[r][4*n*i:]); err != nil {
 				return err
 			}
 			if err := t.noteReceived(x, spans); err != nil {
@@ -148,7 +182,7 @@ func (t *Trainer) gatherRows() error {
 	if err := copyOut(m.all, from, to, own); err != nil {
 		return err
 	}
-	if err := m.AllGather(own, m.receive); err != nil {
+	if err := m.gather("square sums", own, m.receive); err != nil {
 		return err
 	}
 	at = 0
@@ -198,7 +232,7 @@ func (t *Trainer) gatherNotes() (loss float32, err error) {
 		l.counts, l.entropies = make([]int32, (to-from)*experts), make([]float32, (to-from)*routers)
 		m.receive[r] = sized(m.receive[r], 4*(len(l.losses)+len(l.counts)+len(l.entropies)))
 	}
-	if err := m.AllGather(own, m.receive); err != nil {
+	if err := m.gather("losses and counts of tokens", own, m.receive); err != nil {
 		return 0, err
 	}
 	t.routed = routed{}
@@ -290,48 +324,120 @@ func (t *Trainer) exchangeWeights(own []checksum.Digest) ([]checksum.Digest, err
 	return all[:len(own):len(own)], t.queue.Wait()
 }
 
-// gatherDigests brings the digests of all ranks here.
+// gatherDigests brings the digests of all ranks here, of which each has as many.
 func (m *team) gatherDigests(own []checksum.Digest) ([][]checksum.Digest, error) {
+	counts := make([]int, m.Size())
+	for r := range counts {
+		counts[r] = len(own)
+	}
+	return m.gatherLists(own, counts)
+}
+
+// gatherLists is gatherDigests for ranks of which each has its own number.
+func (m *team) gatherLists(own []checksum.Digest, counts []int) ([][]checksum.Digest, error) {
 	raw, err := binary.Append(nil, binary.LittleEndian, own)
 	if err != nil {
 		return nil, err
 	}
-	for r := range m.receive {
-		m.receive[r] = sized(m.receive[r], len(raw))
+	lists := make([][]checksum.Digest, m.Size())
+	for r, n := range counts {
+		m.receive[r], lists[r] = sized(m.receive[r], 8*n), make([]checksum.Digest, n)
 	}
-	if err := m.AllGather(raw, m.receive); err != nil {
+	if err := m.gather("digests", raw, m.receive); err != nil {
 		return nil, err
 	}
-	lists := make([][]checksum.Digest, m.Size())
-	for r := range lists {
-		lists[r] = make([]checksum.Digest, len(own))
-		if _, err := binary.Decode(m.receive[r], binary.LittleEndian, lists[r]); err != nil {
+	for r, list := range lists {
+		if _, err := binary.Decode(m.receive[r], binary.LittleEndian, list); err != nil {
 			return nil, err
 		}
 	}
 	return lists, nil
 }
 
-// agree returns an error unless all ranks have the same entry of the chain, and the weights that were sent.
-func (t *Trainer) agree() error {
-	m := t.team
-	digests, err := digestsOf(m.whole, len(t.working))
+// gather is AllGather for what is no tensor, and so is not digested on devices: a checksum goes with it.
+func (m *team) gather(what string, own []byte, receive [][]byte) error {
+	const size = 8
+	sum := func(b []byte) uint64 { return crc64.Checksum(b, crcTable) }
+	own = binary.LittleEndian.AppendUint64(slices.Clip(own), sum(own))
+	for r, b := range receive {
+		receive[r] = sized(b, len(b)+size)
+	}
+	if err := m.AllGather(own, receive); err != nil {
+		return err
+	}
+	for r, b := range receive {
+		n := len(b) - size
+		if receive[r] = b[:n]; sum(b[:n]) != binary.LittleEndian.Uint64(b[n:]) {
+			return &ranks.PeerError{Rank: r, Problem: fmt.Sprintf("has sent other %s than have arrived at rank %d", what, m.Rank())}
+		}
+	}
+	return nil
+}
+
+var crcTable = crc64.MakeTable(crc64.ECMA)
+
+// agreeOn returns an error unless all ranks have the same words. What most ranks have is taken to be right; of as many on both
+// sides, what the first has. name says what a word is of.
+func (m *team) agreeOn(own []checksum.Digest, name func(at int) string) error {
+	lists, err := m.gatherDigests(own)
 	if err != nil {
 		return err
 	}
+	right, most := 0, 0
+	for r, list := range lists {
+		votes := 0
+		for _, other := range lists {
+			if slices.Equal(list, other) {
+				votes++
+			}
+		}
+		if votes > most {
+			right, most = r, votes
+		}
+	}
+	for r, list := range lists {
+		for i, d := range list {
+			if d != lists[right][i] {
+				return &ranks.PeerError{Rank: r, Problem: fmt.Sprintf("has another %s than rank %d, as %d of %d ranks have it", name(i), right, most, m.Size())}
+			}
+		}
+	}
+	return nil
+}
+
+// agreeOnScalars returns an error unless all ranks have the same loss, norm and factor of the gradients.
+func (t *Trainer) agreeOnScalars(loss, norm, factor float32) error {
+	if t.team == nil {
+		return nil
+	}
+	names := []string{"loss", "norm of the gradients", "factor of the gradients"}
+	var words []checksum.Digest
+	for _, v := range []float32{loss, norm, factor} {
+		words = append(words, checksum.Digest{Word0: math.Float32bits(v)})
+	}
+	return t.team.agreeOn(words, func(i int) string { return names[i] })
+}
+
+// agree returns an error unless all ranks have the same entry of the chain, and the weights that were sent.
+func (t *Trainer) agree() error {
+	m := t.team
 	var entry [len(t.chain) / 8]checksum.Digest // as many words
 	if _, err := binary.Decode(t.chain[:], binary.LittleEndian, &entry); err != nil {
 		return err
 	}
-	lists, err := m.gatherDigests(append(entry[:], digests...))
+	if err := m.agreeOn(entry[:], func(int) string { return "entry of the chain" }); err != nil {
+		return err
+	}
+	digests, err := digestsOf(m.whole, len(t.working))
+	if err != nil {
+		return err
+	}
+	lists, err := m.gatherDigests(digests)
 	if err != nil {
 		return err
 	}
 	for r, list := range lists {
-		if theirs := [len(entry)]checksum.Digest(list); theirs != entry {
-			return &ranks.PeerError{Rank: r, Problem: fmt.Sprintf("has another entry of the chain than rank %d", m.Rank())}
-		}
-		for i, d := range list[len(entry):] {
+		for i, d := range list {
 			if d != m.sent[i] {
 				return &ranks.PeerError{Rank: r, Problem: fmt.Sprintf("has other bits of %s than the ranks that sent it", t.names[i])}
 			}

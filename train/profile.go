@@ -62,11 +62,11 @@ func (t *Trainer) Profile(clock func(work func() error) (seconds float64, err er
 	}
 	parts := []struct {
 		name string
-		runs []*engine.Recording
+		runs []recorded
 	}{
 		{"sums over leaves", t.merges[:min(1, len(t.merges))]},
-		{"norm of gradients", []*engine.Recording{t.measure}},
-		{"optimizer and digests", []*engine.Recording{t.advance}},
+		{"norm of gradients", []recorded{t.measure}},
+		{"optimizer and digests", []recorded{t.advance}},
 	}
 	for i, p := range parts {
 		for _, r := range p.runs {
@@ -90,7 +90,7 @@ func (t *Trainer) Profile(clock func(work func() error) (seconds float64, err er
 }
 
 // timeOf measures a recording that has run once.
-func (t *Trainer) timeOf(r *engine.Recording, clock func(work func() error) (float64, error)) (float64, error) {
+func (t *Trainer) timeOf(r recorded, clock func(work func() error) (float64, error)) (float64, error) {
 	run := func() error { return r.Run(t.queue) }
 	if err := run(); err != nil {
 		return 0, err

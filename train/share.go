@@ -2,6 +2,7 @@ package train
 
 import (
 	"tokitai/num"
+	"tokitai/op/norm"
 	"tokitai/tensor"
 )
 
@@ -68,6 +69,15 @@ func (s span) of(x *tensor.Tensor) (*tensor.Tensor, error) {
 		return x, nil
 	}
 	return flat(x, s.lo, s.hi)
+}
+
+// rowsOf returns those of the flat rows of a weight that a span of it has; nil for an empty span.
+func (s span) rowsOf(rows *tensor.Tensor) (*tensor.Tensor, error) {
+	if s.len() == 0 {
+		return nil, nil
+	}
+	lo := s.lo / num.FlatRow
+	return flat(rows, lo, lo+norm.Rows(s.len()))
 }
 
 // flat returns the elements lo to hi of a contiguous tensor, as a row.

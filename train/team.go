@@ -21,7 +21,10 @@ import (
 type Team struct {
 	Group ranks.Group
 	Facts []ranks.Fact // that all must have in common, besides settings, definitions and data
-	Audit float64      // the share of leaves that two ranks compute; above 0, all that is sent and kept is digested too
+	Audit float64      // the share of steps that two ranks compute; above 0, all that is sent and kept is digested too
+
+	// Judge is where a third opinion is computed if two ranks differ: a queue of another device, or nil for that of the trainer.
+	Judge *engine.Queue
 }
 
 // team is what a rank knows of all of them. Rank r computes the gradients of some leaves, and changes a span of
@@ -31,13 +34,11 @@ type team struct {
 	nodes [][]node // of each rank: the sums that it has over its leaves
 	spans [][]span // of each rank: what it changes of each weight
 
-	sum    *tensor.Tensor   // the gradients of the own spans, one behind the other
-	levels []*tensor.Tensor // sums of a round that wait for others, from the second on
 	rows   []*tensor.Tensor // of each weight: the square sum of each flat row of its gradient
 	all    *tensor.Tensor   // all of these, one behind the other
 	totals *tensor.Tensor   // of each weight
 
-	measure *engine.Recording // the square sums of the own spans
+	measure recorded          // the square sums of the own spans
 	copied  *engine.Recording // the digests of what programs read
 	own     *tensor.Tensor    // digests of the own spans of that
 	whole   *tensor.Tensor    // digests of all of it
@@ -69,14 +70,14 @@ func (t *Trainer) join(with Team) error {
 	eachField(reflect.ValueOf(t.config), func(name string, v any) {
 		facts = append(facts, ranks.Fact{Name: "the setting " + name, Value: fmt.Sprint(v)})
 	})
-	facts = append(facts, ranks.Fact{Name: "the share of leaves that is audited", Value: fmt.Sprint(with.Audit)},
+	facts = append(facts, ranks.Fact{Name: "the share of steps that is audited", Value: fmt.Sprint(with.Audit)},
 		ranks.Fact{Name: "the definitions of the network", Value: t.origin.Program},
 		ranks.Fact{Name: "the definitions of a step", Value: fmt.Sprintf("%x", sha256.Sum256([]byte(t.origin.Update)))},
 		ranks.Fact{Name: "the tokenizer", Value: t.origin.Tokenizer}, ranks.Fact{Name: "the data", Value: t.origin.Data})
 	if err := ranks.Agree(with.Group, facts); err != nil {
 		return err
 	}
-	m := &team{Group: with.Group, audit: audit{share: with.Audit}, spans: divide(sizes, n), send: make([][]byte, n), receive: make([][]byte, n)}
+	m := &team{Group: with.Group, audit: audit{share: with.Audit, judge: with.Judge}, spans: divide(sizes, n), send: make([][]byte, n), receive: make([][]byte, n)}
 	for r := range n {
 		from, to := leavesOf(t.config.Leaves, n, r)
 		nodes, _ := sumsOf(t.config.Leaves, from, to)
@@ -92,59 +93,42 @@ func leavesOf(leaves, ranks, rank int) (from, to int) {
 	return rank * leaves / ranks, (rank + 1) * leaves / ranks
 }
 
-// allocateTeam makes the tensors in which what ranks send is added up.
+// allocateTeam makes what only ranks have.
 func (t *Trainer) allocateTeam() error {
 	m := t.team
-	n := lengthOf(t.spans)
-	var err error
-	if m.sum, err = t.tensor(num.F32, max(1, n)); err != nil {
+	err := t.allocateSums(m, &t.shard)
+	if err != nil {
 		return err
 	}
-	t.sums = make([]*tensor.Tensor, len(t.spans))
-	at, rows := 0, 0
-	for i, s := range t.spans {
-		if s.len() > 0 {
-			shape := t.copies[i].Shape()
-			if t.sums[i], err = tensor.At(m.sum.Buffer(), 4*int64(at), num.F32, shape[len(shape)-1], shape...); err != nil {
-				return err
-			}
-		}
-		at += s.len()
-		rows += norm.Rows(t.working[i].Len())
-	}
-	waiting := tree{leaves: t.config.Leaves}
-	for _, list := range m.nodes {
-		for _, n := range list {
-			if len(waiting.nodes) == len(m.levels) {
-				m.levels = append(m.levels, nil)
-			}
-			waiting.push(n, func(int) error { return nil })
-		}
-	}
-	for i := 1; i < len(m.levels); i++ { // the first is sum
-		if m.levels[i], err = t.tensor(num.F32, max(1, min(n, roundElements))); err != nil {
-			return err
-		}
+	rows := 0
+	for _, w := range t.working {
+		rows += norm.Rows(w.Len())
 	}
 	if m.all, err = t.tensor(num.F32, rows); err != nil {
 		return err
 	}
-	at = 0
-	for _, w := range t.working {
-		row, err := flat(m.all, at, at+norm.Rows(w.Len()))
+	at := 0
+	for i, w := range t.working {
+		all, err := flat(m.all, at, at+norm.Rows(w.Len()))
 		if err != nil {
 			return err
 		}
-		m.rows = append(m.rows, row)
-		at += row.Len()
+		own, err := t.spans[i].rowsOf(all)
+		if err != nil {
+			return err
+		}
+		m.rows, t.rows = append(m.rows, all), append(t.rows, own)
+		at += all.Len()
 	}
-	if m.totals, err = t.tensor(num.F32, len(t.working)); err != nil {
+	for _, x := range []**tensor.Tensor{&m.own, &m.whole} {
+		if *x, err = t.tensor(num.I32, len(t.working), 2); err != nil {
+			return err
+		}
+	}
+	if m.totals, err = t.tensor(num.F32, len(t.working)); err != nil || !t.isAuditing() {
 		return err
 	}
-	if m.own, err = t.tensor(num.I32, len(t.working), 2); err != nil {
-		return err
-	}
-	m.whole, err = t.tensor(num.I32, len(t.working), 2)
+	m.audit.other, err = t.newShard(m, m.auditee())
 	return err
 }
 
@@ -153,24 +137,11 @@ func (t *Trainer) recordTeam(record func(func(q *engine.Queue) error) (*engine.R
 	m := t.team
 	var err error
 	if t.changes() {
-		m.measure, err = record(func(q *engine.Queue) error {
-			for i, s := range t.spans {
-				if s.len() == 0 {
-					continue
-				}
-				rows, err := flat(m.rows[i], s.lo/num.FlatRow, norm.Rows(s.hi))
-				if err != nil {
-					return err
-				}
-				if err := norm.RowSums(q, rows, t.sums[i]); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		measure, err := record(t.shard.measureRows)
 		if err != nil {
 			return err
 		}
+		m.measure = measure
 	}
 	whole := make([]span, len(t.working))
 	m.copied, err = record(func(q *engine.Queue) error { return t.digest(q, m.whole, t.working, whole) })

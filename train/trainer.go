@@ -26,6 +26,7 @@ import (
 type Trainer struct {
 	config  Config
 	queue   *engine.Queue
+	data    Data
 	task    task
 	network *model.Network // of a leaf
 	origin  Origin
@@ -40,21 +41,16 @@ type Trainer struct {
 	biases  biases           // of routers
 	working []*tensor.Tensor // what programs read: the weights, or copies of them in 16 bits
 
-	// What this rank changes in a step: a span of each weight, all of it for a trainer that is alone. Where the span is
-	// empty, there is no tensor. v is empty with sgd, which has no second moment.
-	spans         []span
-	weights, m, v []*tensor.Tensor
-	copies        []*tensor.Tensor // spans of working
-	sums          []*tensor.Tensor // gradients of the step
-
+	shard          // that this rank changes
 	leaves [2]int  // that this rank computes, from and to
 	levels []level // of the tree of leaves: partial sums
 	norm   scalar
 	factor scalar
 	words  *tensor.Tensor // the digests of the weights
 
-	merges           []*engine.Recording // merges[i] adds level i+1 to level i
-	measure, advance *engine.Recording
+	merges  []recorded // merges[i] adds level i+1 to level i
+	measure recorded   // the norm
+	advance recorded   // nil for a rank that changes nothing
 
 	routed   routed    // the leaves of the step
 	routing  []Routing // of the step that was taken last
@@ -62,10 +58,16 @@ type Trainer struct {
 	owned    []interface{ Close() error }
 }
 
+// recorded is calls that run together: an engine.Recording.
+type recorded interface {
+	Run(q *engine.Queue) error
+	Update(calls func(q *engine.Queue) error) error
+}
+
 // level is where the gradients of a leaf go, and later those of several.
 type level struct {
 	leaf      *model.Instance
-	recording *engine.Recording
+	recording recorded
 	grads     []*tensor.Tensor // in the order of the weights
 	loss      scalar
 }
@@ -134,7 +136,7 @@ func prepare(q *engine.Queue, with Team, c Config, on Data) (*Trainer, error) {
 	if err := c.settle(q); err != nil {
 		return nil, err
 	}
-	t := &Trainer{config: c, queue: q.With(engine.WithRule(c.Rule()))}
+	t := &Trainer{config: c, queue: q.With(engine.WithRule(c.Rule())), data: on}
 	var err error
 	if t.task, err = newTask(&t.config, on, false); err != nil {
 		return nil, err
@@ -197,7 +199,11 @@ func (t *Trainer) allocate() error {
 		if err != nil {
 			return err
 		}
-		if err := t.allocateState(t.spans[i], working); err != nil {
+		part, err := t.spans[i].of(working)
+		if err == nil {
+			err = t.allocateState(&t.shard, part)
+		}
+		if err != nil {
 			return err
 		}
 		t.working = append(t.working, working)
@@ -206,9 +212,11 @@ func (t *Trainer) allocate() error {
 	if err := t.allocateBiases(given); err != nil {
 		return err
 	}
-	_, levels := sumsOf(t.config.Leaves, t.leaves[0], t.leaves[1])
-	if t.team != nil && t.team.audit.share > 0 {
-		levels++ // for leaves of others
+	nodes, levels := sumsOf(t.config.Leaves, t.leaves[0], t.leaves[1])
+	if t.isAuditing() {
+		from, to := leavesOf(t.config.Leaves, t.team.Size(), t.team.auditee())
+		_, more := sumsOf(t.config.Leaves, from, to)
+		levels = max(levels, len(nodes)+more)
 	}
 	for i := range levels {
 		var l level
@@ -254,29 +262,6 @@ func (t *Trainer) allocate() error {
 	return err
 }
 
-// allocateState makes what this rank changes of a weight: its span and the moments.
-func (t *Trainer) allocateState(s span, working *tensor.Tensor) error {
-	part, err := s.of(working)
-	if err != nil {
-		return err
-	}
-	t.copies = append(t.copies, part)
-	lists := []*[]*tensor.Tensor{&t.weights, &t.m, &t.v}
-	if t.config.Optimizer == "sgd" {
-		lists = lists[:2]
-	}
-	for k, list := range lists {
-		v := part
-		if part != nil && (k > 0 || part.DType() != num.F32) {
-			if v, err = t.tensor(num.F32, part.Shape()...); err != nil {
-				return err
-			}
-		}
-		*list = append(*list, v)
-	}
-	return nil
-}
-
 // variables are those of the pass over a leaf.
 func (t *Trainer) variables(step, leaf int) model.Variables {
 	return model.Variables{
@@ -316,7 +301,7 @@ func (t *Trainer) record() error {
 	if limit == 0 {
 		limit = math.MaxFloat32
 	}
-	t.measure, err = record(func(q *engine.Queue) error {
+	measure, err := record(func(q *engine.Queue) error {
 		if t.team != nil {
 			return norm.ClipRows(q, t.norm.Tensor, t.factor.Tensor, limit, t.team.rows, t.team.totals)
 		}
@@ -325,6 +310,7 @@ func (t *Trainer) record() error {
 	if err != nil {
 		return err
 	}
+	t.measure = measure
 	if t.team != nil {
 		if err := t.recordTeam(record); err != nil {
 			return err
@@ -333,8 +319,8 @@ func (t *Trainer) record() error {
 	if !t.changes() && len(t.biases.names) == 0 {
 		return nil // of more ranks than there are spans
 	}
-	t.advance, err = record(func(q *engine.Queue) error {
-		if err := t.update(q, 1, 1); err != nil {
+	advance, err := record(func(q *engine.Queue) error {
+		if err := t.update(q, &t.shard, 1, 1); err != nil {
 			return err
 		}
 		if err := t.digest(q, t.words, t.weights, t.spans); err != nil {
@@ -347,6 +333,7 @@ func (t *Trainer) record() error {
 		}
 		return t.biases.move(q, t.config.Mixture.Balance)
 	})
+	t.advance = advance
 	return err
 }
 
@@ -363,73 +350,23 @@ func addInto(q *engine.Queue, to, from *level) error {
 	return engine.Call(q, model.Add, []*tensor.Tensor{to.loss.Tensor, from.loss.Tensor, to.loss.Tensor}, nil)
 }
 
-// update makes the calls that change weights and moments: the gradients times the factor, and the optimizer.
-func (t *Trainer) update(q *engine.Queue, step int, factor float32) error {
-	rate := t.config.RateAt(step)
-	for i, g := range t.sums {
-		if g == nil {
-			continue
-		}
-		if err := engine.Call(q, model.Scale, []*tensor.Tensor{g, g}, []float64{float64(factor)}); err != nil {
-			return fmt.Errorf("%s: %w", t.names[i], err)
-		}
-		if err := t.optimize(q, i, g, step, rate*t.factors[i]); err != nil {
-			return fmt.Errorf("%s: %w", t.names[i], err)
-		}
-	}
-	return nil
-}
-
-// optimize makes the calls that change one weight and its moments, and its copy in 16 bits. The decay is the optimizer's own in
-// AdamW. With SGD it is a product of the weight, 1 - rate*decay in binary64, before the step: decoupled
-// from the gradient and its momentum as well.
-func (t *Trainer) optimize(q *engine.Queue, i int, g *tensor.Tensor, step int, rate float64) error {
-	c, decay := &t.config, 0.0
-	if len(t.shapes[i]) > 1 {
-		decay = c.Decay
-	}
-	if c.Optimizer == "sgd" {
-		if decay > 0 {
-			if err := engine.Call(q, model.Scale, []*tensor.Tensor{t.weights[i], t.weights[i]}, []float64{1 - rate*decay}); err != nil {
-				return err
-			}
-		}
-		if err := sgd.Step(q, sgd.Update{Weight: t.weights[i], Buffer: t.m[i], Grad: g, Hyper: sgd.Hyper{LR: rate, Momentum: c.Momentum}}); err != nil {
-			return err
-		}
-		return t.copyWeight(q, i)
-	}
-	h := adamw.Hyper{LR: rate, Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.AdamEps, WeightDecay: decay}
-	u := adamw.Update{State: adamw.State{Weight: t.weights[i], M: t.m[i], V: t.v[i]}, Grad: g, Hyper: h, T: step}
-	if t.hasCopies() {
-		u.Mode, u.State.Copy = adamw.Master, t.copies[i]
-	}
-	return adamw.Step(q, u)
-}
-
 // hasCopies reports whether programs read copies of the weights in 16 bits.
 func (t *Trainer) hasCopies() bool { return t.config.Format() != num.F32 }
 
-// copyWeight makes the call that rounds a weight to its copy, as the master form of AdamW does, if there is one.
-func (t *Trainer) copyWeight(q *engine.Queue, i int) error {
-	if !t.hasCopies() || t.weights[i] == nil {
-		return nil
-	}
-	return engine.Call(q, model.RoundBF16, []*tensor.Tensor{t.weights[i], t.copies[i]}, nil)
-}
-
-// copyWeights does so for all of them, after they were set.
+// copyWeights rounds all weights to their copies, after they were set.
 func (t *Trainer) copyWeights() error {
 	for i := range t.weights {
-		if err := t.copyWeight(t.queue, i); err != nil {
+		if err := t.copyWeight(t.queue, &t.shard, i); err != nil {
 			return err
 		}
 	}
 	if err := t.queue.Wait(); err != nil || t.team == nil {
 		return err
 	}
-	t.team.audit.state = nil
-	return t.gatherWeights()
+	if err := t.gatherWeights(); err != nil {
+		return err
+	}
+	return t.noteState()
 }
 
 // digest makes the calls that compute the digests of tensors, each a span of a weight.
@@ -478,6 +415,7 @@ func (t *Trainer) begin(values func(w *model.Value) ([]float32, error)) error {
 	}
 	all := sha256.New()
 	parts := t.learned()
+	var placed []partOf
 	for i, w := range append(t.network.Program.Of(model.Weight), t.network.Program.Of(model.Fixed)...) {
 		list, err := values(w)
 		if err != nil {
@@ -487,7 +425,11 @@ func (t *Trainer) begin(values func(w *model.Value) ([]float32, error)) error {
 		if err != nil {
 			return err
 		}
-		if err := t.place(parts[i], raw); err != nil {
+		digested, err := t.digestPart(parts[i], raw)
+		if err == nil {
+			placed, err = append(placed, digested), t.place(parts[i], raw)
+		}
+		if err != nil {
 			return err
 		}
 		fmt.Fprintf(all, "%s %v\n", w.Name, w.Shape)
@@ -495,7 +437,10 @@ func (t *Trainer) begin(values func(w *model.Value) ([]float32, error)) error {
 	}
 	t.origin.Weights = hex.EncodeToString(all.Sum(nil))
 	t.chain = t.origin.Genesis()
-	return t.copyWeights()
+	if err := t.copyWeights(); err != nil {
+		return err
+	}
+	return t.auditParts(placed)
 }
 
 // Steps returns how many steps have been taken.
@@ -548,6 +493,9 @@ func (t *Trainer) takeStep() (Result, error) {
 	if r.Loss, r.Norm, factor, err = t.gradients(r.Step); err != nil {
 		return r, err
 	}
+	if err := t.agreeOnScalars(r.Loss, r.Norm, factor); err != nil {
+		return r, fmt.Errorf("step %d: %w", r.Step, err)
+	}
 	if !isFinite(r.Loss) || !isFinite(r.Norm) || !isFinite(factor) {
 		return r, t.notFinite(r)
 	}
@@ -555,9 +503,12 @@ func (t *Trainer) takeStep() (Result, error) {
 		return r, err
 	}
 	if t.changes() {
-		if err := t.advance.Update(func(q *engine.Queue) error { return t.update(q, r.Step, factor) }); err != nil {
+		if err := t.advance.Update(func(q *engine.Queue) error { return t.update(q, &t.shard, r.Step, factor) }); err != nil {
 			return r, err
 		}
+	}
+	if err := t.lendState(r.Step); err != nil {
+		return r, fmt.Errorf("step %d: %w", r.Step, err)
 	}
 	if t.advance != nil {
 		if err := t.advance.Run(t.queue); err != nil {
@@ -574,6 +525,9 @@ func (t *Trainer) takeStep() (Result, error) {
 		if err == nil {
 			err = t.noteState()
 		}
+		if err == nil {
+			err = t.auditUpdate(r.Step, factor)
+		}
 		if err != nil {
 			return r, fmt.Errorf("step %d: %w", r.Step, err)
 		}
@@ -589,36 +543,16 @@ func isFinite(v float32) bool { return v-v == 0 }
 
 // gradients computes the gradients of a step, into the first level, and what follows from them.
 func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
-	if t.team != nil {
-		if err := t.auditState(); err != nil {
-			return 0, 0, 0, fmt.Errorf("step %d: %w", step, err)
-		}
-		t.team.audit.first = nil
+	if err := t.auditState(); err != nil {
+		return 0, 0, 0, fmt.Errorf("step %d: %w", step, err)
 	}
 	t.routed = routed{}
-	sums := tree{leaves: t.config.Leaves}
-	for leaf := t.leaves[0]; leaf < t.leaves[1]; leaf++ {
-		at := len(sums.nodes)
-		if err := t.leaf(step, leaf, at); err != nil {
-			return 0, 0, 0, err
-		}
-		if t.isAudited(step, leaf) {
-			digests, err := t.digestsNow(t.levels[at].grads)
-			if err != nil {
-				return 0, 0, 0, err
-			}
-			t.team.audit.first = append(t.team.audit.first, digests)
-		}
-		if err := sums.push(node{0, leaf}, func(at int) error { return t.merges[at].Run(t.queue) }); err != nil {
-			return 0, 0, 0, err
-		}
+	if err := t.sumOwnLeaves(step); err != nil {
+		return 0, 0, 0, err
 	}
 	var sum float32
 	if t.team != nil {
-		if err = t.auditLeaves(step); err == nil {
-			sum, err = t.reduce()
-		}
-		if err != nil {
+		if sum, err = t.reduce(step); err != nil {
 			return 0, 0, 0, fmt.Errorf("step %d: %w", step, err)
 		}
 	}
@@ -641,6 +575,27 @@ func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
 	// The quotient of two binary32 is rounded to binary64 and then to binary32, which gives the
 	// same as one rounding: 53 >= 2*24 + 2.
 	return float32(float64(sum) / float64(t.terms())), total, factor, err
+}
+
+// sumLeaves computes the gradients of leaves, and adds them up as far as they are neighbours in the tree, into levels from at on. It
+// calls note, unless that is nil, with the level of each leaf.
+func (t *Trainer) sumLeaves(step int, leaves [2]int, at int, note func(l *level) error) ([]node, error) {
+	sums := tree{leaves: t.config.Leaves}
+	for leaf := leaves[0]; leaf < leaves[1]; leaf++ {
+		to := at + len(sums.nodes)
+		if err := t.leaf(step, leaf, to); err != nil {
+			return nil, err
+		}
+		if note != nil {
+			if err := note(&t.levels[to]); err != nil {
+				return nil, err
+			}
+		}
+		if err := sums.push(node{0, leaf}, func(i int) error { return t.merges[at+i].Run(t.queue) }); err != nil {
+			return nil, err
+		}
+	}
+	return sums.nodes, nil
 }
 
 // leaf computes the gradients of a leaf into a level.
@@ -763,9 +718,9 @@ type part struct {
 
 // parts returns a weight with its moments.
 func (t *Trainer) parts(i int) []part {
-	list := []part{{t.names[i], t.shapes[i], i, t.weights[i]}, {prefixM + t.names[i], t.shapes[i], i, t.m[i]}}
-	if len(t.v) > 0 {
-		list = append(list, part{prefixV + t.names[i], t.shapes[i], i, t.v[i]})
+	list := make([]part, 0, 3)
+	for k, x := range t.shard.state(i) {
+		list = append(list, part{[]string{"", prefixM, prefixV}[k] + t.names[i], t.shapes[i], i, x})
 	}
 	return list
 }

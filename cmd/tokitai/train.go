@@ -66,8 +66,13 @@ of each step: --set leaves=M divides a step into M of them, at least N. N change
 run may go on with another one. If a process dies, the run goes on from its last checkpoint.
 --ranks env makes this process one of those that torchrun or srun has started, perhaps on several
 machines; TOKITAI_RANKS_SECRET has a text that all of them know. If one dies, the others end with
-exit code 4, and the same commands go on from the last checkpoint. --audit finds bits that a rank
-computes, keeps or sends wrongly, and names the rank.
+exit code 4, and the same commands go on from the last checkpoint.
+
+--audit finds bits that a rank computes, keeps or sends wrongly, and names the rank, the tensor and
+the step; the run goes on from its last checkpoint. What ranks send and what they keep between steps
+is compared in every step. What they compute is compared in a SHARE of the steps, drawn at random: a
+second rank computes these again. So a fault in one step of what a rank computes is found with the
+chance SHARE, one in each of n steps with 1 - (1 - SHARE)^n; with all, in the step in which it occurs.
 
 --profile measures every call of a step, several times in a row, and prints a line for each
 kernel: its time in a step, the least bytes that it has to move and the products that it adds
@@ -98,7 +103,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	flags.StringVar(&f.out, "out", "", "`FOLDER` of the run, begun or resumed")
 	deviceFlag(flags, &f.device, "auto", "train on")
 	flags.StringVar(&f.ranks, "ranks", "1", "train with `N` processes of this machine; env for those that torchrun or srun has started")
-	flags.StringVar(&f.audit, "audit", "", "have two ranks compute the `SHARE` of leaves, from 0 to 1 or all, and compare all that ranks send and keep")
+	flags.StringVar(&f.audit, "audit", "", "have two ranks compute a `SHARE` of the steps, from 0 to 1 or all, and compare all that ranks send and keep")
 	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
 	flags.StringVar(&f.tensorboard, "tensorboard", "", "also write loss, validation, norm, rate and speed to an event file in `FOLDER`")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "plan the run and measure a few steps, whose results are thrown away; write nothing")
@@ -252,7 +257,7 @@ func (f *trainFlags) launch(s *train.Settings) (l launched, err error) {
 	return l, nil
 }
 
-// auditShare returns the share of leaves that two ranks compute.
+// auditShare returns the share of steps that two ranks compute.
 func (f *trainFlags) auditShare(ranks int) (float64, error) {
 	switch f.audit {
 	case "":

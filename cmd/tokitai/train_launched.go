@@ -96,7 +96,7 @@ func (f *trainFlags) trainLaunched(c *cobra.Command, q *engine.Queue, s train.Se
 	if err != nil {
 		return err
 	}
-	team := train.Team{Group: group, Facts: rankFacts(q), Audit: audit}
+	team := newTeam(group, q, audit)
 	if l.Rank > 0 {
 		return stoppedByPeer(train.Follow(q, team, s.Config, content))
 	}

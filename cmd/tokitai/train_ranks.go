@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/kernelprocess/shm"
 	"tokitai/kernelprocess/spawn"
@@ -35,7 +36,7 @@ type rankSpec struct {
 	Source       train.Source
 	Device       string
 	Data, Suffix string
-	Audit        float64 // the share of leaves
+	Audit        float64 // the share of steps
 }
 
 // rankFacts are what ranks must have in common besides what they train.
@@ -133,7 +134,16 @@ func (p *rankProcesses) team(q *engine.Queue, audit float64) train.Team {
 	if p == nil {
 		return train.Team{}
 	}
-	return train.Team{Group: p.group, Facts: rankFacts(q), Audit: audit}
+	return newTeam(p.group, q, audit)
+}
+
+// newTeam returns what a trainer needs to know of the ranks. Their third opinions come from the CPU.
+func newTeam(g ranks.Group, q *engine.Queue, audit float64) train.Team {
+	team := train.Team{Group: g, Facts: rankFacts(q), Audit: audit}
+	if judge := cpu.Queue(); q.Device().Kind() != judge.Device().Kind() {
+		team.Judge = judge
+	}
+	return team
 }
 
 // rankGrace is how long a rank may take to end.
@@ -226,7 +236,7 @@ func runRank(c *cobra.Command) error {
 			return err
 		}
 		return withQueue(c, spec.Device, func(q *engine.Queue) error {
-			return train.Follow(q, train.Team{Group: group, Facts: rankFacts(q), Audit: spec.Audit}, spec.Config, content)
+			return train.Follow(q, newTeam(group, q, spec.Audit), spec.Config, content)
 		})
 	})
 }
