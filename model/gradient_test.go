@@ -340,13 +340,8 @@ func (n *network) loss(tokens, labels []int32) variable {
 // that they combine otherwise than the tape, such as exponents to the base 2, by a few more.
 const slack = 0x1p-20
 
-// evaluate returns the loss of a decoder by a tape, and the numbers of its nodes for the weights.
-func evaluate(c Config, weights map[string][]float32, tokens, labels []int32) (variable, map[string][]int) {
-	total, nodes, _ := evaluateAt(c, weights, "", nil, tokens, labels, false)
-	return total, nodes
-}
-
-// evaluateAt is evaluate with other values of one weight. It also returns which experts were chosen.
+// evaluateAt returns the loss of a decoder by a tape, with other values of one weight, the numbers of its nodes
+// for the weights, and which experts were chosen.
 func evaluateAt(c Config, weights map[string][]float32, other string, values []float64, tokens, labels []int32, isValueOnly bool) (variable, map[string][]int, []int) {
 	n, nodes := networkOf(c, weights, other, values, isValueOnly)
 	total := n.t.number(0)
