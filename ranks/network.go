@@ -448,10 +448,10 @@ func (p *Place) dial(rank int, address string, until time.Time) (net.Conn, error
 				return conn, nil
 			}
 			conn.Close()
-			return nil, fmt.Errorf("rank %d at %s: %w", rank, address, err)
+			return nil, fmt.Errorf("rank %d meets rank %d at %s: %w", p.Rank, rank, address, err)
 		}
 		if time.Now().Add(pause).After(until) {
-			return nil, fmt.Errorf("rank %d does not answer: %w", rank, err)
+			return nil, fmt.Errorf("rank %d waits for rank %d, which does not answer: %w", p.Rank, rank, err)
 		}
 		time.Sleep(pause)
 	}

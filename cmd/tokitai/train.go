@@ -64,8 +64,9 @@ library transformers, or of a TKP1 file, and takes the settings of the network f
 --ranks N trains with N processes of this machine, which share its processors and the leaves
 of each step: --set leaves=M divides a step into M of them, at least N. N changes no bit, and the
 run may go on with another one. If a process dies, the run goes on from its last checkpoint.
---ranks env makes this process one of those that torchrun or srun has started, perhaps on several
-machines; TOKITAI_RANKS_SECRET has a text that all of them know. If one dies, the others end with
+--ranks env makes this process one of those that mpirun (of Open MPI or MPICH), srun or torchrun has
+started. On several machines TOKITAI_RANKS_ADDRESS is HOST:PORT of rank 0, unless the launcher says
+it, and TOKITAI_RANKS_SECRET a text that all of them know. If one dies, the others end with
 exit code 4, and the same commands go on from the last checkpoint.
 
 --audit finds bits that a rank computes, keeps or sends wrongly, and names the rank, the tensor and
@@ -102,7 +103,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	flags.StringVar(&f.suffix, "suffix", "", "of a folder, read only files whose names end in `SUFFIX`")
 	flags.StringVar(&f.out, "out", "", "`FOLDER` of the run, begun or resumed")
 	deviceFlag(flags, &f.device, "auto", "train on")
-	flags.StringVar(&f.ranks, "ranks", "1", "train with `N` processes of this machine; env for those that torchrun or srun has started")
+	flags.StringVar(&f.ranks, "ranks", "1", "train with `N` processes of this machine; env for those that a launcher has started")
 	flags.StringVar(&f.audit, "audit", "", "have two ranks compute a `SHARE` of the steps, from 0 to 1 or all, and compare all that ranks send and keep")
 	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
 	flags.StringVar(&f.tensorboard, "tensorboard", "", "also write loss, validation, norm, rate and speed to an event file in `FOLDER`")

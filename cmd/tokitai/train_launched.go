@@ -1,11 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"net"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,81 +13,24 @@ import (
 // launchedRanks is the value of --ranks for processes that a launcher has started.
 const launchedRanks = "env"
 
-// secretVariable is the environment variable with the secret of ranks on several machines.
-const secretVariable = "TOKITAI_RANKS_SECRET"
-
-// launched is what a launcher says to a process.
-type launched struct {
-	ranks.Place
-	onMachine int // ranks on the machine of this process
-}
-
-// readLaunched reads what torchrun or Slurm has set.
-func readLaunched(variable func(name string) string) (l launched, err error) {
-	number := func(names ...string) int {
-		for _, name := range names {
-			text := variable(name)
-			if text == "" {
-				continue
-			}
-			n, e := strconv.Atoi(text)
-			if e != nil || n < 0 {
-				err = cmp.Or(err, wrongUse("--ranks env: %s is %q, want a number", name, text))
-			}
-			return n
-		}
-		err = cmp.Or(err, wrongUse("--ranks env: neither %s is set: want torchrun's variables or those of srun", strings.Join(names, " nor ")))
-		return 0
+// meet joins the group of the ranks that a launcher has started.
+func (l *launched) meet() (ranks.Group, error) {
+	if l.Address == "" {
+		return meetNeighbours(l)
 	}
-	l.Rank, l.Size = number("RANK", "SLURM_PROCID"), number("WORLD_SIZE", "SLURM_NTASKS")
-	if err != nil {
-		return l, err
-	}
-	host, port := variable("MASTER_ADDR"), variable("MASTER_PORT")
-	if host == "" {
-		host = firstHost(cmp.Or(variable("SLURM_STEP_NODELIST"), variable("SLURM_JOB_NODELIST")))
-	}
-	if job, e := strconv.Atoi(variable("SLURM_JOB_ID")); port == "" && e == nil {
-		port = strconv.Itoa(20_000 + job%10_000)
-	}
-	if host == "" || port == "" {
-		return l, wrongUse("--ranks env: MASTER_ADDR is %q and MASTER_PORT %q, want where rank 0 listens", host, port)
-	}
-	l.Address, l.Secret = net.JoinHostPort(host, port), []byte(variable(secretVariable))
-	if len(l.Secret) < ranks.MinSecret {
-		return l, wrongUse("--ranks env: %s has %d bytes, want at least %d, the same on every rank", secretVariable, len(l.Secret), ranks.MinSecret)
-	}
-	l.onMachine = 1
-	for _, name := range []string{"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE"} {
-		if n, e := strconv.Atoi(variable(name)); e == nil && n > 0 {
-			l.onMachine = n
-			break
-		}
-	}
-	return l, nil
-}
-
-// firstHost returns the first host of a list as Slurm writes it: a,b or a[03-07,9],b.
-func firstHost(list string) string {
-	name, _, _ := strings.Cut(list, ",")
-	prefix, numbers, isRange := strings.Cut(name, "[")
-	if !isRange {
-		return name
-	}
-	first, _, _ := strings.Cut(strings.TrimSuffix(numbers, "]"), "-")
-	return prefix + first
+	return ranks.Connect(l.Place, ranks.Options{})
 }
 
 // trainLaunched trains as one of the ranks that a launcher has started. A rank because of which the others cannot go on ends all of
 // them: the launcher may start them again.
 func (f *trainFlags) trainLaunched(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data, l launched) error {
-	endsItself.Store(true) // rank 0 writes a checkpoint, for which it needs the others
-	defer endsItself.Store(false)
-	group, err := ranks.Connect(l.Place, ranks.Options{})
+	group, err := l.meet()
 	if err != nil {
 		return &verdictError{exitUndecided, err}
 	}
 	defer group.Close()
+	endsItself.Store(true) // rank 0 writes a checkpoint, for which it needs the others
+	defer endsItself.Store(false)
 	audit, err := f.auditShare(l.Size)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,6 +51,7 @@ type rankProcesses struct {
 	group    *ranks.Memory
 	region   *shm.Region
 	children []*spawn.Child
+	watching sync.WaitGroup // for their ends
 }
 
 // startRanks starts ranks 1 to n-1. For one rank there is nothing to start: the result is nil.
@@ -77,22 +79,18 @@ func startRanks(n int, s rankSpec) (p *rankProcesses, err error) {
 			return nil, fmt.Errorf("rank %d: %w", rank, err)
 		}
 		p.children = append(p.children, child)
-		go func() {
+		p.watching.Go(func() {
 			<-child.Done()
 			if status := child.Status(); status.Code != 0 {
 				p.group.Lose(rank, fateOf(status))
 			}
-		}()
+		})
 	}
 	return p, nil
 }
 
 // start starts the process of a rank, and tells it what it is.
 func (s *rankSpec) start(region *shm.Region) (*spawn.Child, error) {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
 	self, err := spawn.Self()
 	if err != nil {
 		return nil, err
@@ -109,8 +107,7 @@ func (s *rankSpec) start(region *shm.Region) (*spawn.Child, error) {
 		ours.Close()
 		return nil, err
 	}
-	_, err = ours.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), region.FD())
-	if err != nil {
+	if err := writeMessage(ours, s, region.FD()); err != nil {
 		child.Close(0)
 		return nil, fmt.Errorf("%w: %w", err, child.Wait())
 	}
@@ -160,6 +157,7 @@ func (p *rankProcesses) end() {
 	for _, c := range p.children {
 		c.Close(rankGrace)
 	}
+	p.watching.Wait() // before the memory goes
 	if p.region != nil {
 		p.region.Close()
 	}
@@ -243,21 +241,8 @@ func runRank(c *cobra.Command) error {
 
 // readRankSpec reads what a rank is told, and maps the memory of the group.
 func readRankSpec(conn *shm.Conn) (*rankSpec, *shm.Region, error) {
-	const most = 1 << 20
-	var size [8]byte
-	if _, err := io.ReadFull(conn, size[:]); err != nil {
-		return nil, nil, err
-	}
-	n := binary.LittleEndian.Uint64(size[:])
-	if n > most {
-		return nil, nil, wrongUse("%d bytes about this rank, want at most %d", n, most)
-	}
-	text := make([]byte, n)
-	if _, err := io.ReadFull(conn, text); err != nil {
-		return nil, nil, err
-	}
 	var s rankSpec
-	if err := json.Unmarshal(text, &s); err != nil {
+	if err := readMessage(conn, &s); err != nil {
 		return nil, nil, wrongUse("what this rank is told: %v", err)
 	}
 	fd, ok := conn.TakeFD()
@@ -266,4 +251,34 @@ func readRankSpec(conn *shm.Conn) (*rankSpec, *shm.Region, error) {
 	}
 	memory, err := shm.Open(fd, s.MemoryBytes)
 	return &s, memory, err
+}
+
+// maxMessage bounds what ranks are told before they are a group.
+const maxMessage = 1 << 20
+
+// writeMessage writes a value behind its length, with descriptors.
+func writeMessage(conn *shm.Conn, v any, fds ...int) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), fds...)
+	return err
+}
+
+// readMessage reads what writeMessage has written.
+func readMessage(conn *shm.Conn, v any) error {
+	var size [8]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return err
+	}
+	n := binary.LittleEndian.Uint64(size[:])
+	if n > maxMessage {
+		return fmt.Errorf("%d bytes, want at most %d", n, maxMessage)
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(conn, text); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
 }

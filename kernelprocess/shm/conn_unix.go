@@ -17,7 +17,7 @@ import (
 // maxWaiting is the maximum number of received descriptors that are not yet taken.
 const maxWaiting = 16
 
-// Conn is one end of a pair of Unix stream sockets. One goroutine may read while
+// Conn is one end of two connected Unix stream sockets. One goroutine may read while
 // others write; writes do not interleave.
 //
 // A descriptor is sent with the first byte of its frame. It arrives no later than
@@ -73,7 +73,11 @@ func FromFD(fd int) (*Conn, error) {
 		conn.Close()
 		return nil, &Error{Op: "connect", Reason: ErrNotSocket}
 	}
-	return &Conn{socket: socket, control: make([]byte, unix.CmsgSpace(4*maxWaiting))}, nil
+	return newConn(socket), nil
+}
+
+func newConn(socket *net.UnixConn) *Conn {
+	return &Conn{socket: socket, control: make([]byte, unix.CmsgSpace(4*maxWaiting))}
 }
 
 // Read reads bytes and keeps descriptors that come with them for [Conn.TakeFD]. If

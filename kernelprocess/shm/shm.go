@@ -1,17 +1,18 @@
-// Package shm provides memory shared by two processes, and the socket that carries
-// its descriptors.
+// Package shm provides memory shared by processes, and the sockets that carry its
+// descriptors.
 //
 // A [Region] is anonymous memory behind a descriptor. Its pages are allocated when it
 // is created, so that a lack of memory is an error and not a fault in a kernel. Its
 // size is sealed, so that no peer can shrink it and make the other one fault. A peer
 // can still change the bytes at any time, or free pages, which then read as zeros. A
-// [Conn] is one end of a pair of Unix stream sockets, which carry bytes and
-// descriptors.
+// [Conn] is one end of two connected Unix stream sockets, which carry bytes and
+// descriptors: those of a process and its child, or of processes of one user that
+// meet at a name.
 //
-// The package knows bytes and descriptors, but no messages. Regions need Linux,
+// The package knows bytes and descriptors, but no messages. Regions and names need Linux,
 // connections a Unix system; elsewhere the errors are [ErrUnsupported].
 //
-// Start with Create, Open and Pair.
+// Start with Create, Open and Pair, or Listen and Dial.
 package shm
 
 import (

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"tokitai/ranks"
+)
+
+// Environment variables with which a user tells launched ranks what the launcher does not.
+const (
+	addressVariable = "TOKITAI_RANKS_ADDRESS" // where rank 0 listens
+	secretVariable  = "TOKITAI_RANKS_SECRET"  // of ranks on several machines
+)
+
+// launched is what a launcher says to a process.
+type launched struct {
+	ranks.Place        // without an address if the ranks meet by the name of the job
+	onMachine   int    // ranks on the machine of this process
+	job         string // what the ranks of one start of a job have in common, and no others on the machine; "" if nothing is known
+}
+
+// launcher is a program that starts ranks, and the variables by which it tells each of them its place.
+type launcher struct {
+	name       string
+	sign       string // the variable that the others do not set
+	rank, size string
+	onMachine  func(variable func(string) string) string
+	job        []string // variables that differ between two jobs on a machine, and between two starts of one
+}
+
+// launchers are those that are known, with those first that another one may have started.
+var launchers = []launcher{
+	{"torchrun", "RANK", "RANK", "WORLD_SIZE", of("LOCAL_WORLD_SIZE"), []string{"MASTER_PORT", "MASTER_ADDR", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
+	{"mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", of("OMPI_COMM_WORLD_LOCAL_SIZE"), []string{"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"}},
+	{"mpirun of MPICH", "MPI_LOCALRANKID", "PMI_RANK", "PMI_SIZE", of("MPI_LOCALNRANKS"), []string{managerVariable, "PMI_PORT"}},
+	{"srun", "SLURM_PROCID", "SLURM_PROCID", "SLURM_NTASKS", tasksOfNode, []string{"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}},
+}
+
+func of(name string) func(func(string) string) string {
+	return func(variable func(string) string) string { return variable(name) }
+}
+
+// managerVariable stands for the process that has made the socket PMI_FD: the one that MPICH starts on each machine. MPICH sets
+// no other name of a job.
+const managerVariable = "maker of PMI_FD"
+
+// readLaunched reads what a launcher has set.
+func readLaunched(variable func(name string) string) (l launched, err error) {
+	var signs, names []string
+	for _, from := range launchers {
+		if variable(from.sign) != "" {
+			return from.read(variable)
+		}
+		signs, names = append(signs, from.sign), append(names, from.name)
+	}
+	return l, wrongUse("--ranks env: none of %s is set, as %s do: want one of these, which starts this command", strings.Join(signs, ", "), strings.Join(names, ", "))
+}
+
+func (from *launcher) read(variable func(name string) string) (l launched, err error) {
+	number := func(name, text string, least int) int {
+		n, e := strconv.Atoi(text)
+		if e != nil || n < least {
+			err = cmp.Or(err, wrongUse("--ranks env: %s is %q, want a number from %d on, as %s sets it", name, text, least, from.name))
+		}
+		return n
+	}
+	l.Rank, l.Size, l.onMachine = number(from.rank, variable(from.rank), 0), number(from.size, variable(from.size), 1), 1
+	if text := from.onMachine(variable); text != "" {
+		l.onMachine = number("the number of ranks on this machine", text, 1)
+	}
+	if err != nil {
+		return l, err
+	}
+	if l.Rank >= l.Size || l.onMachine > l.Size {
+		return l, wrongUse("--ranks env: %s is %d and %s %d, with %d ranks on this machine", from.rank, l.Rank, from.size, l.Size, l.onMachine)
+	}
+	l.Secret = []byte(variable(secretVariable))
+	if l.onMachine == l.Size && runtime.GOOS == "linux" && variable(addressVariable) == "" {
+		if l.job = from.nameJob(variable); l.job != "" {
+			return l, nil
+		}
+	}
+	if l.Address = meetingAddress(variable); l.Address == "" {
+		return l, wrongUse("--ranks env: %s does not say where rank 0 listens: %s is to be its HOST:PORT, on every rank", from.name, addressVariable)
+	}
+	if len(l.Secret) < ranks.MinSecret {
+		return l, wrongUse("--ranks env: %s has %d bytes, want at least %d, the same on every rank", secretVariable, len(l.Secret), ranks.MinSecret)
+	}
+	return l, nil
+}
+
+// nameJob returns what the ranks of one start of a job have in common; "" if the first two variables for it are not set.
+func (from *launcher) nameJob(variable func(name string) string) string {
+	parts := []string{from.name}
+	isKnown := false
+	for i, name := range from.job {
+		text := variable(name)
+		if name == managerVariable {
+			text = makerOf(variable("PMI_FD"))
+		}
+		isKnown = isKnown || i < 2 && text != ""
+		parts = append(parts, text)
+	}
+	if !isKnown {
+		return ""
+	}
+	return strings.Join(parts, "\n")
+}
+
+// meetingAddress returns where ranks of several machines meet; "" if nothing says it.
+func meetingAddress(variable func(name string) string) string {
+	if address := variable(addressVariable); address != "" {
+		return address
+	}
+	host, port := variable("MASTER_ADDR"), variable("MASTER_PORT")
+	if n, err := strconv.Atoi(port); err == nil && variable("TORCHELASTIC_USE_AGENT_STORE") == "True" {
+		port = strconv.Itoa(n + 1) // torchrun itself listens at the other one
+	}
+	if host == "" {
+		host = firstHost(cmp.Or(variable("SLURM_STEP_NODELIST"), variable("SLURM_JOB_NODELIST")))
+	}
+	if job, err := strconv.Atoi(variable("SLURM_JOB_ID")); port == "" && err == nil {
+		port = strconv.Itoa(20_000 + job%10_000)
+	}
+	if host == "" || port == "" {
+		return ""
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// firstHost returns the first host of a list as Slurm writes it: a,b or a[03-07,9],b.
+func firstHost(list string) string {
+	name, _, _ := strings.Cut(list, ",")
+	prefix, numbers, isRange := strings.Cut(name, "[")
+	if !isRange {
+		return name
+	}
+	first, _, _ := strings.Cut(strings.TrimSuffix(numbers, "]"), "-")
+	return prefix + first
+}
+
+// tasksOfNode returns how many tasks Slurm has started on the machine of this process, from a list with a number for each
+// machine, in order: 4,2(x3) is 4,2,2,2.
+func tasksOfNode(variable func(string) string) string {
+	node, err := strconv.Atoi(variable("SLURM_NODEID"))
+	if err != nil {
+		return ""
+	}
+	for one := range strings.SplitSeq(cmp.Or(variable("SLURM_STEP_TASKS_PER_NODE"), variable("SLURM_TASKS_PER_NODE")), ",") {
+		tasks, times := one, 1
+		if n, err := fmt.Sscanf(one, "%d(x%d)", new(int), &times); err == nil && n == 2 {
+			tasks, _, _ = strings.Cut(one, "(")
+		}
+		if node -= times; node < 0 {
+			return tasks
+		}
+	}
+	return ""
+}
