@@ -52,6 +52,9 @@ func (e *Engine) Complete(ctx context.Context, r Request, n int, tell func(choic
 		})
 	}
 	all.Wait()
+	if err := e.model.Unchanged(); err != nil {
+		return list, nil, err // the receipt would name other weights
+	}
 	for i := range list {
 		c := Choice{Index: i, Finish: list[i].Finish, Output: []int32{}, Checksums: []Checksum{}}
 		for k := range list[i].Events {

@@ -31,6 +31,9 @@ var DefaultLimits = Limits{Sequences: 16, Tokens: 256, Rows: 64, PageSize: 64, W
 // Widen raises the tokens and rows of a step to the least that the sequences need.
 func (l *Limits) Widen() { l.Tokens, l.Rows = max(l.Tokens, l.Sequences), max(l.Rows, l.Sequences) }
 
+// Most returns how many answers an engine computes and lets wait at once.
+func (l Limits) Most() int { return l.Sequences + l.Waiting }
+
 // Errors of requests that are not computed.
 var (
 	ErrBusy     = errors.New("too many requests are waiting")
@@ -85,6 +88,22 @@ type Stats struct {
 	Failed       int64   `json:"failed"`
 	Refused      int64   `json:"refused"`
 	Slots        []Slot  `json:"slots"`
+}
+
+// Add adds what another engine has done. What is there now stays.
+func (s *Stats) Add(other *Stats) {
+	s.Steps += other.Steps
+	s.StepSeconds += other.StepSeconds
+	s.PromptTokens += other.PromptTokens
+	s.CachedTokens += other.CachedTokens
+	s.OutputTokens += other.OutputTokens
+	s.Guessed += other.Guessed
+	s.GuessedRight += other.GuessedRight
+	s.Preemptions += other.Preemptions
+	s.Finished += other.Finished
+	s.Canceled += other.Canceled
+	s.Failed += other.Failed
+	s.Refused += other.Refused
 }
 
 // Slot is a sequence that is being computed.
@@ -170,7 +189,7 @@ func (e *Engine) StartAll(ctx context.Context, requests []Request) ([]*Answer, e
 	if e.isClosed {
 		return nil, ErrClosed
 	}
-	if free := e.limits.Waiting + e.limits.Sequences - e.stats.Active - len(e.waiting); len(list) > free {
+	if free := e.limits.Most() - e.stats.Active - len(e.waiting); len(list) > free {
 		e.stats.Refused += int64(len(list))
 		return nil, ErrBusy
 	}

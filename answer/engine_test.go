@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tokitai/answer"
 	"tokitai/answer/answertest"
@@ -272,5 +274,35 @@ func TestFolder(t *testing.T) {
 	}
 	if _, err := answer.Replay(context.Background(), start(t, m, answer.DefaultLimits), receipt, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestChanged: once somebody has written the file of the weights, no answer claims to be of them any more.
+func TestChanged(t *testing.T) {
+	m := tinyOrFail(t)
+	folder := filepath.Join(t.TempDir(), "tiny")
+	err := huggingface.Write(folder, m.Config, func(w *model.Value) ([]byte, error) { return m.Weights[w.Name].Bytes() }, huggingface.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := answer.Load(cpu.Queue(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := start(t, read, answer.DefaultLimits)
+	t.Cleanup(func() { e.Close(); read.Close() })
+	_, receipt, err := e.Complete(context.Background(), requests(3, 5)[2], 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "model.safetensors")
+	if err := os.Chtimes(file, time.Time{}, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := e.Complete(context.Background(), requests(3, 5)[2], 1, nil); !errors.Is(err, huggingface.ErrChanged) || !strings.Contains(err.Error(), file) {
+		t.Errorf("an answer: %v, want %v", err, huggingface.ErrChanged)
+	}
+	if _, err := answer.Replay(context.Background(), e, receipt, nil); !errors.Is(err, huggingface.ErrChanged) {
+		t.Errorf("a replay: %v, want %v", err, huggingface.ErrChanged)
 	}
 }

@@ -38,7 +38,7 @@ func loadFolder(q *engine.Queue, path string) (*Model, error) {
 		f.Close()
 		return nil, err
 	}
-	m.Weights = weights.Tensors
+	m.Weights, m.unchanged = weights.Tensors, weights.Unchanged
 	m.close = func() error { return errors.Join(weights.Close(), f.Close()) }
 	if err := m.identify(); err != nil {
 		m.Close()

@@ -38,7 +38,16 @@ type Model struct {
 	Identity   Identity
 	Draft      *Model // guesses tokens for its engines, and stays open while they are; nil to guess by what repeats
 
-	close func() error
+	unchanged func() error // nil for weights that nobody else can write
+	close     func() error
+}
+
+// Unchanged returns an error if the weights are no longer those of the identity, because somebody has written their files.
+func (m *Model) Unchanged() error {
+	if m.unchanged == nil {
+		return nil
+	}
+	return m.unchanged()
 }
 
 // Identity says what decides the bits of a model's answers, but for the request. All digests are SHA-256, in

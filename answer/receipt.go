@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -162,7 +163,7 @@ func Replay(ctx context.Context, e *Engine, r *Receipt, tell func(tokens int)) (
 			}
 		})
 		tokens += n
-		if err != nil {
+		if err := cmp.Or(e.model.Unchanged(), err); err != nil {
 			return tokens, err
 		}
 	}

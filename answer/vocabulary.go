@@ -2,6 +2,7 @@ package answer
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"tokitai/data"
@@ -25,6 +26,21 @@ type Vocabulary interface {
 type Text interface {
 	Next(id int32) (string, error)
 	End() string
+}
+
+// TextOf returns the text of tokens.
+func TextOf(v Vocabulary, tokens []int32) (string, error) {
+	var all strings.Builder
+	text := v.Text()
+	for _, t := range tokens {
+		part, err := text.Next(t)
+		if err != nil {
+			return "", err
+		}
+		all.WriteString(part)
+	}
+	all.WriteString(text.End())
+	return all.String(), nil
 }
 
 // Bytes is the vocabulary of bytes, with data.Beginning in front of every document.

@@ -30,8 +30,8 @@ func (s *Server) serveChat(x *exchange) error {
 
 // complete answers all prompts of a request, together.
 func (s *Server) complete(x *exchange, r *request) error {
-	if s.isStopping.Load() {
-		return answer.ErrClosed
+	if n, most := len(r.Prompts)*r.Choices, s.engine.Limits().Most(); n > most {
+		return newError(http.StatusBadRequest, badRequest, "", "%d answers are asked for in one request, want at most %d: that many this server computes or lets wait", n, most)
 	}
 	ctx, cancel := context.WithTimeout(x.request.Context(), s.options.MaxTime)
 	defer cancel()
@@ -44,6 +44,9 @@ func (s *Server) complete(x *exchange, r *request) error {
 		}
 	}
 	lists, receipts, err := c.compute(ctx)
+	if reporter := s.reporter.Load(); reporter != nil {
+		reporter.tell(s.engine) // before the client knows the end
+	}
 	for _, list := range lists {
 		for i := range list {
 			x.output += outputs(list[i].Events)
@@ -81,7 +84,7 @@ func (s *Server) complete(x *exchange, r *request) error {
 			full.Choices = append(full.Choices, choice)
 		}
 	}
-	x.control.SetWriteDeadline(time.Now().Add(stall))
+	x.control.SetWriteDeadline(time.Now().Add(x.stall))
 	return writeJSON(x, http.StatusOK, full)
 }
 

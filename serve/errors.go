@@ -32,6 +32,9 @@ func newError(status int, kind, code, format string, args ...any) *apiError {
 	return e
 }
 
+// errTooLarge is for requests of too many bytes.
+var errTooLarge = newError(http.StatusRequestEntityTooLarge, badRequest, "too_large", "the request is larger than this server takes")
+
 // errStopping is what requests get from a server that stops.
 var errStopping = newError(http.StatusServiceUnavailable, "server_error", "stopping", "the server is stopping")
 
@@ -45,10 +48,7 @@ func errorOf(err error) *apiError {
 	if e, ok := errors.AsType[*openai.Error](err); ok {
 		return requestError(e)
 	}
-	_, isTooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case isTooLarge:
-		return newError(http.StatusRequestEntityTooLarge, badRequest, "too_large", "the request is larger than this server takes")
 	case errors.Is(err, answer.ErrBusy):
 		return newError(http.StatusTooManyRequests, "server_busy", "busy", "too many requests are waiting; try again later")
 	case errors.Is(err, answer.ErrClosed):
@@ -77,13 +77,12 @@ func requestError(e *openai.Error) *apiError {
 }
 
 // writeError writes an error as the whole response.
-func writeError(w http.ResponseWriter, err error) int {
+func writeError(w http.ResponseWriter, err error) {
 	e := errorOf(err)
 	if e.status == http.StatusTooManyRequests || e.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	writeJSON(w, e.status, map[string]any{"error": e})
-	return e.status
 }
 
 // retryAfter is in how many seconds a busy server may be asked again.

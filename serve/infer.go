@@ -23,17 +23,20 @@ type FeatureServer struct {
 // NewFeatures returns a server of a network with so many features, which it does not close.
 func NewFeatures(name string, p *train.Predictor, inputs int, o Options) *FeatureServer {
 	s := &FeatureServer{gate: newGate(o), name: name, inputs: inputs, predictor: p}
-	mux := http.NewServeMux()
-	mux.Handle("POST /infer", s.handle(s.serveInfer, true))
-	mux.Handle("GET /metrics", s.handle(s.serveMetrics, true))
-	health := s.handle(func(x *exchange) error { return s.serveHealth(x, s.name) }, false)
-	mux.Handle("GET /health", health)
-	mux.Handle("GET /healthz", health)
-	mux.Handle("/", s.handle(func(x *exchange) error {
-		return newError(http.StatusNotFound, badRequest, "unknown_url", "there is no %s %s: a network of features has POST /infer and GET /healthz", x.request.Method, x.request.URL.Path)
-	}, false))
-	s.handler = mux
+	s.handle(map[string]func(*exchange) error{
+		"POST /infer":  s.serveInfer,
+		"GET /metrics": s.serveMetrics,
+		"GET /health":  s.serveHealth,
+		"GET /healthz": s.serveHealth,
+		"/":            s.serveUnknown,
+	})
 	return s
+}
+
+func (s *FeatureServer) serveHealth(x *exchange) error { return s.health(x, s.name) }
+
+func (s *FeatureServer) serveUnknown(x *exchange) error {
+	return newError(http.StatusNotFound, badRequest, "unknown_url", "there is no %s %s: a network of features has POST /infer and GET /healthz", x.request.Method, x.request.URL.Path)
 }
 
 // End ends nothing: what is under way is short.
@@ -78,9 +81,6 @@ func parseInfer(body []byte) (*inferRequest, error) {
 }
 
 func (s *FeatureServer) serveInfer(x *exchange) error {
-	if s.isStopping.Load() {
-		return errStopping
-	}
 	r, err := parseInfer(x.body)
 	if err != nil {
 		return err
@@ -117,5 +117,5 @@ func (s *FeatureServer) serveInfer(x *exchange) error {
 
 // serveMetrics writes what requests there were, in the text format of Prometheus.
 func (s *FeatureServer) serveMetrics(x *exchange) error {
-	return writeMetrics(x, s.metrics.text())
+	return s.writeMetrics(x, nil)
 }

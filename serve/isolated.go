@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"maps"
 	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,23 +27,27 @@ const ChildSocket = 3
 // Isolated passes requests on to a process that answers them, and starts that again when it ends: a fault of the
 // device, or of the process, costs the requests that are under way. Others wait in the socket, which stays open, for
 // the next process.
+//
+// The counters of its metrics are those of all processes, and never run backwards.
 type Isolated struct {
-	spec   spawn.Spec
-	most   int64 // bytes of a request
-	log    *slog.Logger
-	remove func() // the folder of the socket
-	socket *net.UnixListener
-	proxy  *httputil.ReverseProxy
+	gate
+	spec      spawn.Spec
+	remove    func() // the folder of the socket
+	socket    *net.UnixListener
+	transport *http.Transport
+	counts    counts
 
-	isStopping atomic.Bool
-	closing    chan struct{}
-	closed     chan struct{}
-	close      func()
+	name    string
+	isUp    atomic.Bool // the process is ready
+	closing chan struct{}
+	closed  chan struct{}
+	close   func()
 }
 
 // Isolate starts a process, which is given a listening socket as descriptor ChildSocket. When it is ready it writes a
-// line to its standard output, which Isolate returns. It has to end with its standard input. The context limits how long
-// Isolate waits for it. Of the options, MaxBody and Log are used here.
+// line to its standard output, "NAME on ADDRESS", and Isolate returns the name, that of its model. Then it may tell what its
+// engine counts: Server.Report. It has to end with its standard input. The context limits how long Isolate waits for it. Of the
+// options, Keys, MaxBody and Log are used here.
 func Isolate(ctx context.Context, spec spawn.Spec, o Options) (*Isolated, string, error) {
 	folder, remove, err := leftover.Folder("", "tokitai-serve-")
 	if err != nil {
@@ -57,60 +59,54 @@ func Isolate(ctx context.Context, spec spawn.Spec, o Options) (*Isolated, string
 		remove()
 		return nil, "", err
 	}
-	log := o.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	i := &Isolated{spec: spec, most: o.MaxBody, log: log, remove: remove, socket: socket, closing: make(chan struct{}), closed: make(chan struct{})}
+	i := &Isolated{gate: newGate(o), spec: spec, remove: remove, socket: socket, closing: make(chan struct{}), closed: make(chan struct{})}
 	i.spec.HasPipes, i.close = true, sync.OnceFunc(func() { close(i.closing) })
-	i.proxy = &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "http", Host: "process"})
-			r.SetXForwarded()
+	i.transport = &http.Transport{
+		DisableKeepAlives: true, // a connection of an earlier process is of no use
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
 		},
-		Transport: &http.Transport{
-			DisableKeepAlives: true, // a connection of an earlier process is of no use
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, "unix", path)
-			},
-		},
-		ModifyResponse: func(r *http.Response) error {
-			if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
-				r.Body = &streamBody{ReadCloser: r.Body, log: log}
-			}
-			return nil
-		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() == nil {
-				log.Error("request", "method", r.Method, "path", r.URL.Path, "status", writeError(w, errEnded), "remote", r.RemoteAddr, "error", err.Error())
-			}
-		},
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	handlers := map[string]func(*exchange) error{
+		"GET /{$}": i.pass, "GET /health": i.serveHealth, "GET /healthz": i.serveHealth, "/": i.pass,
+	}
+	for _, pattern := range keyed {
+		handlers[pattern] = i.pass
+	}
+	handlers["GET /metrics"] = i.serveMetrics
+	i.handle(handlers)
 	defer context.AfterFunc(ctx, i.close)()
-	child, line, err := i.start()
+	p, err := i.start()
 	if err != nil {
 		close(i.closed)
 		i.Close()
 		return nil, "", err
 	}
-	go i.keep(child)
-	return i, line, nil
+	i.name = p.name
+	go i.keep(p)
+	return i, p.name, nil
+}
+
+// process is one that computes.
+type process struct {
+	*spawn.Child
+	name     string        // of its model
+	followed chan struct{} // closed when all that it reports has been read
 }
 
 // errEnded is what requests get that were under way when the process ended.
 var errEnded = newError(http.StatusBadGateway, "server_error", "process_ended", "the process that computed the answer has ended; another one is started, and the request can be sent again")
 
-// start starts the process, and returns what it says when it is ready.
-func (i *Isolated) start() (*spawn.Child, string, error) {
+// start starts the process, and waits until it is ready.
+func (i *Isolated) start() (*process, error) {
 	spec := i.spec
 	var err error
 	if spec.Socket, err = i.socket.File(); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	child, err := spawn.Start(spec)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	isReady := make(chan struct{})
 	defer close(isReady)
@@ -121,11 +117,34 @@ func (i *Isolated) start() (*spawn.Child, string, error) {
 		case <-isReady:
 		}
 	}()
-	line, err := bufio.NewReader(child.Stdout()).ReadString('\n')
+	reports := bufio.NewReader(child.Stdout())
+	line, err := reports.ReadString('\n')
 	if err != nil {
-		return nil, "", fmt.Errorf("the process that computes: %w", errors.Join(child.Close(0), notEnd(err)))
+		return nil, fmt.Errorf("the process that computes: %w", errors.Join(child.Close(0), notEnd(err)))
 	}
-	return child, strings.TrimSpace(line), nil
+	name, _, _ := strings.Cut(strings.TrimSpace(line), " on ")
+	p := &process{child, name, make(chan struct{})}
+	i.isUp.Store(true)
+	i.counts.begin()
+	go func() {
+		defer close(p.followed)
+		i.counts.follow(reports)
+		i.isUp.Store(false)
+	}()
+	return p, nil
+}
+
+// end ends the process, which may take so long for it, and returns its status.
+func (p *process) end(grace time.Duration) error {
+	select {
+	case <-p.Done():
+		select {
+		case <-p.followed:
+		case <-time.After(time.Second): // another process has its output, too
+		}
+	default:
+	}
+	return p.Close(grace)
 }
 
 // notEnd returns an error that is not the end of a file.
@@ -147,16 +166,16 @@ const (
 const endTime = 5 * time.Second
 
 // keep starts the process again whenever it ends.
-func (i *Isolated) keep(child *spawn.Child) {
+func (i *Isolated) keep(p *process) {
 	defer close(i.closed)
 	pause, began := firstPause, time.Now()
 	for {
-		if child != nil {
+		if p != nil {
 			select {
-			case <-child.Done():
-				i.log.Error("the process that computes has ended", "status", child.Close(0))
+			case <-p.Done():
+				i.options.Log.Error("the process that computes has ended", "status", p.end(0))
 			case <-i.closing:
-				child.Close(endTime)
+				p.end(endTime)
 				return
 			}
 		}
@@ -169,18 +188,14 @@ func (i *Isolated) keep(child *spawn.Child) {
 			return
 		}
 		pause, began = min(2*pause, lastPause), time.Now()
-		var line string
 		var err error
-		if child, line, err = i.start(); err != nil {
-			i.log.Error("the process that computes does not start", "error", err)
+		if p, err = i.start(); err != nil {
+			i.options.Log.Error("the process that computes does not start", "error", err)
 			continue
 		}
-		i.log.Info("the process that computes has been started again", "says", line, "pid", child.PID())
+		i.options.Log.Info("the process that computes has been started again", "model", p.name, "pid", p.PID())
 	}
 }
-
-// Stop takes no more requests.
-func (i *Isolated) Stop() { i.isStopping.Store(true) }
 
 // End ends the process, and with it what is under way.
 func (i *Isolated) End() {
@@ -195,54 +210,71 @@ func (i *Isolated) Close() error {
 	return i.socket.Close()
 }
 
-// ServeHTTP passes a request on.
-func (i *Isolated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if i.isStopping.Load() {
-		writeError(w, errStopping)
-		return
+// serveHealth tells whether requests are answered: they wait while no process is ready.
+func (i *Isolated) serveHealth(x *exchange) error {
+	if i.isUp.Load() || i.work.isStopped() {
+		return i.health(x, i.name)
 	}
-	// The body is read before it is passed on: once a response begins, a transport that still reads it fails.
-	body, err := readBody(w, r, i.most)
+	return newError(http.StatusServiceUnavailable, "server_error", "starting", "the process that computes has ended, and another one is being started")
+}
+
+// serveMetrics writes what all processes have counted. Requests are counted here, as clients see them.
+func (i *Isolated) serveMetrics(x *exchange) error {
+	stats, starts := i.counts.stats()
+	return i.writeMetrics(x, stats, metric("process_starts_total", "counter", "Processes that were started to compute.", starts))
+}
+
+// passed are the members of a request's header that the process needs.
+var passed = []string{"Authorization", "Content-Type"}
+
+// pass has the process answer a request.
+func (i *Isolated) pass(x *exchange) error {
+	url := *x.request.URL
+	url.Scheme, url.Host = "http", "process"
+	ctx := x.request.Context()
+	r, err := http.NewRequestWithContext(ctx, x.request.Method, url.String(), bytes.NewReader(x.body))
 	if err != nil {
-		writeError(w, err)
-		return
+		return err
 	}
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	i.proxy.ServeHTTP(&patientWriter{w, http.NewResponseController(w)}, r)
-}
-
-// patientWriter gives a client the time to take each part of a response, but not for ever.
-type patientWriter struct {
-	http.ResponseWriter
-	control *http.ResponseController
-}
-
-func (w *patientWriter) Write(data []byte) (int, error) {
-	w.control.SetWriteDeadline(time.Now().Add(stall))
-	return w.ResponseWriter.Write(data)
-}
-
-// Unwrap returns the writer below.
-func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// streamBody is a stream of events. If it breaks off, its last event says so.
-type streamBody struct {
-	io.ReadCloser
-	log *slog.Logger
-	end io.Reader
-}
-
-func (b *streamBody) Read(p []byte) (int, error) {
-	if b.end != nil {
-		return b.end.Read(p)
+	for _, name := range passed {
+		r.Header[name] = x.request.Header[name]
 	}
-	n, err := b.ReadCloser.Read(p)
-	if err == nil || err == io.EOF || errors.Is(err, context.Canceled) {
-		return n, err
+	r.Header.Set("X-Forwarded-For", x.request.RemoteAddr)
+	r.Header.Set("X-Request-Id", x.id)
+	response, err := i.transport.RoundTrip(r)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errEnded, err)
 	}
-	b.log.Error("a stream has broken off", "error", err.Error())
-	b.end = strings.NewReader("\n\n" + string(event(map[string]any{"error": errEnded})))
-	return n, nil
+	defer response.Body.Close()
+	response.Header.Del("Connection") // that to the process ends, and not the client's
+	maps.Copy(x.Header(), response.Header)
+	x.isLogged = true
+	x.WriteHeader(response.StatusCode)
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := response.Body.Read(buffer)
+		if n > 0 {
+			if err := x.write(buffer[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			return err
+		}
+		x.isLogged = false
+		err = fmt.Errorf("%w: the answer breaks off: %w", errEnded, err)
+		if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+			x.isBroken = true
+			return err
+		}
+		x.write(append([]byte("\n\n"), event(map[string]any{"error": errEnded})...))
+		return err
+	}
 }
 
 // Inherited returns the socket that a process has been given as a descriptor.

@@ -56,7 +56,8 @@ func child() error {
 		}
 		s.ServeHTTP(w, r)
 	}))
-	fmt.Println("ready")
+	fmt.Println("tiny on a socket")
+	go s.Report(context.Background(), os.Stdout)
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
@@ -70,9 +71,9 @@ func isolate(t *testing.T) (*httptest.Server, *Isolated) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i, said, err := Isolate(t.Context(), spawn.Spec{Program: program, Env: append(os.Environ(), isChild+"=1"), Stderr: os.Stderr}, DefaultOptions)
-	if err != nil || said != "ready" {
-		t.Fatalf("the process says %q: %v", said, err)
+	i, name, err := Isolate(t.Context(), spawn.Spec{Program: program, Env: append(os.Environ(), isChild+"=1"), Stderr: os.Stderr}, DefaultOptions)
+	if err != nil || name != "tiny" {
+		t.Fatalf("the process has the model %q: %v", name, err)
 	}
 	server := httptest.NewServer(i)
 	t.Cleanup(func() {
@@ -153,6 +154,64 @@ func TestKilled(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 	await.For(t, "descriptors are closed", func() bool { return openDescriptors(t) <= descriptors })
+}
+
+// TestCountersOfProcesses: the counters of an isolated server go on where those of the process that was killed ended. They have
+// every answer that a client got, and requests are counted as clients saw them.
+func TestCountersOfProcesses(t *testing.T) {
+	server, _ := isolate(t)
+	const body = `{"prompt":"abc","seed":1,"max_tokens":9,"ignore_eos":true,"n":3`
+	var last map[string]float64
+	for round := range 3 {
+		for _, isStream := range []bool{false, true} {
+			if _, code := ask(t, server.URL, body, isStream); code != "" {
+				t.Fatal(code)
+			}
+		}
+		kill(t, server.URL)
+		await.For(t, "the process has ended", func() bool { return countersOf(t, server.URL)["tokitai_cache_pages"] == 0 })
+		now := countersOf(t, server.URL)
+		answers := float64(6 * (round + 1))
+		for name, want := range map[string]float64{
+			"tokitai_sequences_finished_total": answers, "tokitai_output_tokens_total": 9 * answers,
+			`tokitai_requests_total{path="/v1/completions",status="200"}`: answers / 3, `tokitai_request_seconds_count{path="/v1/completions"}`: answers / 3,
+		} {
+			if now[name] != want {
+				t.Errorf("%d answers: %s is %v, want %v", int(answers), name, now[name], want)
+			}
+		}
+		for name, v := range last {
+			if now[name] < v {
+				t.Errorf("%s was %v and is %v", name, v, now[name])
+			}
+		}
+		last = now
+		await.For(t, "another process is ready", func() bool {
+			return countersOf(t, server.URL)["tokitai_process_starts_total"] == float64(round+2)
+		})
+		if status, text := get(t, server.URL+"/health"); status != http.StatusOK {
+			t.Errorf("its health is %d %s", status, text)
+		}
+	}
+}
+
+// countersOf returns the counters of a server, and how many pages its cache has.
+func countersOf(t *testing.T, url string) map[string]float64 {
+	t.Helper()
+	_, text := get(t, url+"/metrics")
+	all := map[string]float64{}
+	for line := range strings.Lines(text) {
+		name, number, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if name == "#" || !ok || !strings.Contains(name, "_total") && !strings.Contains(name, "seconds_") && name != "tokitai_cache_pages" {
+			continue
+		}
+		v, err := strconv.ParseFloat(number, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = v
+	}
+	return all
 }
 
 // ask returns the receipt of an answer, or the code of the error.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"tokitai/answer"
 )
 
 // metrics counts requests. What the engine counts is read when it is asked for.
@@ -51,30 +53,49 @@ func (m *metrics) count(path string, status int, took time.Duration) {
 
 // serveMetrics writes the text format of Prometheus.
 func (s *Server) serveMetrics(x *exchange) error {
+	stats := s.engine.Stats()
+	return s.writeMetrics(x, &stats)
+}
+
+// writeMetrics writes what an engine, if there is one, and the server have counted, and what else is given.
+func (g *gate) writeMetrics(x *exchange, e *answer.Stats, others ...string) error {
 	var b strings.Builder
-	metric := func(name, kind, help string, v any) {
-		fmt.Fprintf(&b, "# HELP tokitai_%s %s\n# TYPE tokitai_%s %s\ntokitai_%s %v\n", name, help, name, kind, name, v)
+	if e != nil {
+		b.WriteString(engineMetrics(e))
 	}
-	e := s.engine.Stats()
-	metric("sequences_active", "gauge", "Sequences that are being computed.", e.Active)
-	metric("sequences_waiting", "gauge", "Sequences that wait.", e.Waiting)
-	metric("cache_pages", "gauge", "Pages of the cache.", e.Pages)
-	metric("cache_pages_used", "gauge", "Pages that sequences use.", e.PagesUsed)
-	metric("cache_pages_kept", "gauge", "Pages of prefixes that no sequence uses.", e.PagesKept)
-	metric("steps_total", "counter", "Steps of the engine.", e.Steps)
-	metric("step_seconds_total", "counter", "Time that steps have taken.", e.StepSeconds)
-	metric("prompt_tokens_total", "counter", "Tokens of prompts that were computed.", e.PromptTokens)
-	metric("prompt_tokens_reused_total", "counter", "Tokens of prompts whose keys were reused.", e.CachedTokens)
-	metric("output_tokens_total", "counter", "Tokens of answers.", e.OutputTokens)
-	metric("guessed_tokens_total", "counter", "Tokens that were guessed.", e.Guessed)
-	metric("guessed_right_tokens_total", "counter", "Tokens that were guessed right.", e.GuessedRight)
-	metric("preemptions_total", "counter", "Sequences that had to wait again because the cache was full.", e.Preemptions)
-	metric("sequences_finished_total", "counter", "Answers that have ended.", e.Finished)
-	metric("sequences_canceled_total", "counter", "Answers that nobody waited for any more.", e.Canceled)
-	metric("sequences_failed_total", "counter", "Answers that ended in an error.", e.Failed)
-	metric("sequences_refused_total", "counter", "Answers that were refused because too many wait.", e.Refused)
-	metric("uptime_seconds", "gauge", "Time since the server began.", time.Since(s.started).Seconds())
-	return writeMetrics(x, b.String()+s.metrics.text())
+	b.WriteString(metric("uptime_seconds", "gauge", "Time since the server began.", time.Since(g.started).Seconds()))
+	for _, other := range others {
+		b.WriteString(other)
+	}
+	b.WriteString(g.metrics.text())
+	x.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	x.WriteHeader(http.StatusOK)
+	_, err := io.WriteString(x, b.String())
+	return err
+}
+
+func metric(name, kind, help string, v any) string {
+	return fmt.Sprintf("# HELP tokitai_%s %s\n# TYPE tokitai_%s %s\ntokitai_%s %v\n", name, help, name, kind, name, v)
+}
+
+func engineMetrics(e *answer.Stats) string {
+	return metric("sequences_active", "gauge", "Sequences that are being computed.", e.Active) +
+		metric("sequences_waiting", "gauge", "Sequences that wait.", e.Waiting) +
+		metric("cache_pages", "gauge", "Pages of the cache.", e.Pages) +
+		metric("cache_pages_used", "gauge", "Pages that sequences use.", e.PagesUsed) +
+		metric("cache_pages_kept", "gauge", "Pages of prefixes that no sequence uses.", e.PagesKept) +
+		metric("steps_total", "counter", "Steps of the engine.", e.Steps) +
+		metric("step_seconds_total", "counter", "Time that steps have taken.", e.StepSeconds) +
+		metric("prompt_tokens_total", "counter", "Tokens of prompts that were computed.", e.PromptTokens) +
+		metric("prompt_tokens_reused_total", "counter", "Tokens of prompts whose keys were reused.", e.CachedTokens) +
+		metric("output_tokens_total", "counter", "Tokens of answers.", e.OutputTokens) +
+		metric("guessed_tokens_total", "counter", "Tokens that were guessed.", e.Guessed) +
+		metric("guessed_right_tokens_total", "counter", "Tokens that were guessed right.", e.GuessedRight) +
+		metric("preemptions_total", "counter", "Sequences that had to wait again because the cache was full.", e.Preemptions) +
+		metric("sequences_finished_total", "counter", "Answers that have ended.", e.Finished) +
+		metric("sequences_canceled_total", "counter", "Answers that nobody waited for any more.", e.Canceled) +
+		metric("sequences_failed_total", "counter", "Answers that ended in an error.", e.Failed) +
+		metric("sequences_refused_total", "counter", "Answers that were refused because too many wait.", e.Refused)
 }
 
 // text returns the requests in the text format of Prometheus.
@@ -95,11 +116,4 @@ func (m *metrics) text() string {
 		fmt.Fprintf(&b, "tokitai_request_seconds_bucket{path=%q,le=\"+Inf\"} %d\ntokitai_request_seconds_sum{path=%q} %v\ntokitai_request_seconds_count{path=%q} %d\n", path, h.count, path, h.sum, path, h.count)
 	}
 	return b.String()
-}
-
-func writeMetrics(x *exchange, text string) error {
-	x.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	x.WriteHeader(http.StatusOK)
-	_, err := io.WriteString(x, text)
-	return err
 }

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"tokitai/answer"
 	"tokitai/answer/answertest"
@@ -260,6 +262,7 @@ func TestBadInput(t *testing.T) {
 		{completions, `{"prompt":"a","temperature":1e999}`, 400, "temperature"},
 		{completions, `{"prompt":"a","n":0}`, 400, "n: is 0, want 1 to 128"},
 		{completions, `{"prompt":"a","n":1000000}`, 400, "n: is 1000000"},
+		{completions, `{"prompt":["a","a","a"],"n":128}`, 400, "384 answers are asked for in one request, want at most 272"},
 		{completions, `{"prompt":"a","logprobs":21}`, 400, "logprobs: is 21"},
 		{completions, `{"prompt":"a","stop":[""]}`, 400, "stop: a text of 0 bytes"},
 		{completions, `{"prompt":"a","stop":7}`, 400, "stop: want a text"},
@@ -300,6 +303,37 @@ func TestBadInput(t *testing.T) {
 	response.Body.Close()
 	if response.StatusCode != http.StatusUnsupportedMediaType {
 		t.Errorf("a form: %s", response.Status)
+	}
+}
+
+// TestBadBodies: bodies that are no HTTP, too large or do not come get an answer, also where the client sends all of it
+// first.
+func TestBadBodies(t *testing.T) {
+	o := DefaultOptions
+	o.Keys, o.Stall = []string{"secret"}, time.Second
+	server, _, _ := start(t, answer.DefaultLimits, o)
+	const key = "Authorization: Bearer secret\r\n"
+	for _, x := range []struct {
+		name, header, body, want string
+	}{
+		{"half of it", key + "Content-Length: 100", `{"prompt":`, "HTTP/1.1 408 "},
+		{"half of it, without a key", "Content-Length: 100", `{"prompt":`, "HTTP/1.1 401 "},
+		{"too large", key + "Content-Length: 10000000", strings.Repeat("a", 10000000), "HTTP/1.1 413 "},
+		{"too large, and not sent", key + "Content-Length: 10000000\r\nExpect: 100-continue", "", "HTTP/1.1 413 "},
+		{"a chunk", key + "Transfer-Encoding: chunked", "zz\r\n", "HTTP/1.1 400 "},
+	} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s\r\n\r\n%s", x.header, x.body); err != nil {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil || !strings.HasPrefix(line, x.want) {
+			t.Errorf("%s: %q, %v, want %q", x.name, line, err, x.want)
+		}
 	}
 }
 

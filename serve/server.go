@@ -11,7 +11,9 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,16 +26,14 @@ type Options struct {
 	Keys      []string      // one of which a request has to bring along; none for any request
 	MaxTokens int           // of an answer
 	MaxBody   int64         // bytes of a request
-	MaxTime   time.Duration // for an answer; also for reading a request, and for writing to a client that does not read
+	MaxTime   time.Duration // for an answer
+	Stall     time.Duration // in which a client has to send its request, and to take each part of what is written to it
 	Guesses   int           // tokens to guess at a time
 	Log       *slog.Logger
 }
 
 // DefaultOptions are those of a server for people who trust each other.
-var DefaultOptions = Options{MaxTokens: 1 << 20, MaxBody: 4 << 20, MaxTime: 10 * time.Minute, Guesses: 4}
-
-// stall is how long a client may take to send its request, or to take what is written to it.
-const stall = 30 * time.Second
+var DefaultOptions = Options{MaxTokens: 1 << 20, MaxBody: 4 << 20, MaxTime: 10 * time.Minute, Stall: 30 * time.Second, Guesses: 4}
 
 // gate is what all servers have in front of what they answer with: keys, limits, the log and metrics.
 type gate struct {
@@ -41,33 +41,80 @@ type gate struct {
 	keys    [][sha256.Size]byte
 	started time.Time
 	metrics metrics
+	work    *work
+	handler http.Handler
+}
 
-	isStopping *atomic.Bool
-	handler    http.Handler
+// work counts the requests that are under way, but for those that came after the server was told to stop.
+type work struct {
+	mu         sync.Mutex
+	running    int
+	isStopping bool
+	isDone     chan struct{} // closed when the server stops and none is under way
+}
+
+// begin reports whether a request may begin.
+func (w *work) begin() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.isStopping {
+		w.running++
+	}
+	return !w.isStopping
+}
+
+func (w *work) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running--; w.running == 0 && w.isStopping {
+		close(w.isDone)
+	}
+}
+
+// stop has begin report false.
+func (w *work) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.isStopping && w.running == 0 {
+		close(w.isDone)
+	}
+	w.isStopping = true
+}
+
+func (w *work) isStopped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.isStopping
 }
 
 func newGate(o Options) gate {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	g := gate{options: o, started: time.Now(), metrics: newMetrics(), isStopping: new(atomic.Bool)}
+	g := gate{options: o, started: time.Now(), metrics: newMetrics(), work: &work{isDone: make(chan struct{})}}
 	for _, key := range o.Keys {
 		g.keys = append(g.keys, sha256.Sum256([]byte(key)))
 	}
 	return g
 }
 
+// Requests that need a key, if there are keys. Others need none.
+var keyed = []string{
+	"POST /v1/completions", "POST /v1/chat/completions", "GET /v1/models", "GET /v1/models/{model...}",
+	"POST /tokenize", "POST /detokenize", "POST /replay", "POST /infer", "GET /stats", "GET /metrics",
+}
+
 // Server answers requests with an engine.
 type Server struct {
 	gate
-	engine *answer.Engine
+	engine   *answer.Engine
+	reporter atomic.Pointer[reporter]
 }
 
 // New returns a server of an engine, which it does not close.
 func New(e *answer.Engine, o Options) *Server {
 	s := &Server{gate: newGate(o), engine: e}
-	mux := http.NewServeMux()
-	for path, h := range map[string]func(*exchange) error{
+	s.handle(map[string]func(*exchange) error{
 		"POST /v1/completions":      s.serveCompletions,
 		"POST /v1/chat/completions": s.serveChat,
 		"GET /v1/models":            s.serveModels,
@@ -77,19 +124,11 @@ func New(e *answer.Engine, o Options) *Server {
 		"POST /replay":              s.serveReplay,
 		"GET /stats":                s.serveStats,
 		"GET /metrics":              s.serveMetrics,
-	} {
-		mux.Handle(path, s.handle(h, true))
-	}
-	health := func(x *exchange) error { return s.serveHealth(x, s.model().Name) }
-	for path, h := range map[string]func(*exchange) error{
-		"GET /{$}":     s.servePage,
-		"GET /health":  health,
-		"GET /healthz": health,
-		"/":            s.serveUnknown,
-	} {
-		mux.Handle(path, s.handle(h, false))
-	}
-	s.handler = mux
+		"GET /{$}":                  s.servePage,
+		"GET /health":               s.serveHealth,
+		"GET /healthz":              s.serveHealth,
+		"/":                         s.serveUnknown,
+	})
 	return s
 }
 
@@ -98,16 +137,12 @@ func (s *Server) model() *answer.Model { return s.engine.Model() }
 // ServeHTTP answers a request.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.ServeHTTP(w, r) }
 
-// HTTP returns an http.Server that serves with a handler and times out clients that stall.
-func HTTP(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler: h, ReadHeaderTimeout: stall, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
+// Stop takes no more requests, and says so to whoever asks for the server's health. The channel is closed when those
+// that came before have ended.
+func (g *gate) Stop() <-chan struct{} {
+	g.work.stop()
+	return g.work.isDone
 }
-
-// Stop takes no more requests, and says so to whoever asks for the server's health.
-func (g *gate) Stop() { g.isStopping.Store(true) }
 
 // End ends the answers that are under way, whose clients get an error.
 func (s *Server) End() { s.engine.Close() }
@@ -118,11 +153,15 @@ type exchange struct {
 	request *http.Request
 	body    []byte
 	id      string
+	began   time.Time
+	stall   time.Duration
 	salt    string // of the API key
 	control *http.ResponseController
 
 	status         int
-	prompt, output int // tokens
+	isLogged       bool // by the process that has answered
+	isBroken       bool // the answer breaks off where a client cannot see it
+	prompt, output int  // tokens
 }
 
 // WriteHeader keeps the status for the log.
@@ -138,56 +177,93 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // write writes to a client, which may take its time, but not for ever.
 func (x *exchange) write(data []byte) error {
-	x.control.SetWriteDeadline(time.Now().Add(stall))
+	x.control.SetWriteDeadline(time.Now().Add(x.stall))
 	if _, err := x.Write(data); err != nil {
 		return err
 	}
 	return x.control.Flush()
 }
 
-// handle returns a handler with what all of them need: the key, the limits, the log.
-func (g *gate) handle(h func(*exchange) error, needsKey bool) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
-		x := &exchange{ResponseWriter: w, request: r, id: newID(), control: http.NewResponseController(w)}
-		x.Header().Set("X-Request-Id", x.id)
-		x.Header().Set("X-Content-Type-Options", "nosniff")
-		err := g.accept(x, needsKey)
-		if err == nil {
-			err = h(x)
+// handle has the gate answer requests, by patterns of http.ServeMux.
+func (g *gate) handle(handlers map[string]func(*exchange) error) {
+	mux := http.NewServeMux()
+	for pattern, h := range handlers {
+		needsKey := slices.Contains(keyed, pattern)
+		_, path, isOfMethod := strings.Cut(pattern, " ")
+		if !isOfMethod {
+			path = pattern
 		}
-		isGone := r.Context().Err() != nil
-		if err != nil && x.status == 0 && !isGone {
-			x.control.SetWriteDeadline(time.Now().Add(stall))
-			writeError(x, err)
-		}
-		took := time.Since(began)
-		route, _, _ := strings.Cut(r.Pattern, " ")
-		if _, path, ok := strings.Cut(r.Pattern, " "); ok {
-			route = path
-		}
-		if isGone {
-			x.status = 499 // as nginx writes it: the client has gone
-		}
-		g.metrics.count(route, x.status, took)
-		attrs := []any{"id", x.id, "method", r.Method, "path", r.URL.Path, "status", x.status, "ms", took.Milliseconds(), "remote", remote(r)}
-		if x.prompt > 0 {
-			attrs = append(attrs, "prompt_tokens", x.prompt, "output_tokens", x.output)
-		}
-		if err != nil {
-			attrs = append(attrs, "error", err.Error())
-		}
-		level := slog.LevelInfo
-		if route == "/health" || route == "/healthz" || route == "/metrics" || route == "/stats" {
-			level = slog.LevelDebug
-		}
-		g.options.Log.Log(context.WithoutCancel(r.Context()), level, "request", attrs...)
-	})
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { g.answer(w, r, path, needsKey, h) })
+	}
+	g.handler = mux
+}
+
+// answer answers a request with what all need: the key, the limits, the log.
+func (g *gate) answer(w http.ResponseWriter, r *http.Request, path string, needsKey bool, h func(*exchange) error) {
+	x := &exchange{ResponseWriter: w, request: r, id: newID(), began: time.Now(), stall: g.options.Stall, control: http.NewResponseController(w)}
+	if id := r.Header.Get("X-Request-Id"); isPassed(r) && id != "" {
+		x.id = id
+	}
+	x.Header().Set("X-Request-Id", x.id)
+	x.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.ContentLength != 0 { // net/http reads what a handler leaves of it, before it sends a response
+		x.control.SetReadDeadline(x.began.Add(x.stall))
+	}
+	var err error
+	defer func() { g.note(x, path, err) }() // also of an answer that is abandoned
+	if g.work.begin() {
+		defer g.work.end()
+	} else if x.Header().Set("Connection", "close"); r.Method == http.MethodPost {
+		err = errStopping
+	}
+	if err == nil {
+		err = g.accept(x, needsKey)
+	}
+	if err == nil {
+		err = h(x)
+	}
+	if err != nil && x.status == 0 {
+		x.control.SetWriteDeadline(time.Now().Add(2 * x.stall)) // also for what is left of the request
+		writeError(x, err)
+	}
+	if x.isBroken {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// note counts a request that has been answered, and logs it.
+func (g *gate) note(x *exchange, path string, err error) {
+	r, took := x.request, time.Since(x.began)
+	if r.Context().Err() != nil && x.status != http.StatusRequestTimeout {
+		x.status = 499 // as nginx writes it: the client has gone
+	}
+	g.metrics.count(path, x.status, took)
+	if x.isLogged {
+		return
+	}
+	attrs := []any{"id", x.id, "method", r.Method, "path", r.URL.Path, "status", x.status, "ms", took.Milliseconds(), "remote", remote(r)}
+	if x.prompt > 0 {
+		attrs = append(attrs, "prompt_tokens", x.prompt, "output_tokens", x.output)
+	}
+	if err != nil {
+		attrs = append(attrs, "error", err.Error())
+	}
+	level := slog.LevelInfo
+	if path == "/health" || path == "/healthz" || path == "/metrics" || path == "/stats" {
+		level = slog.LevelDebug
+	}
+	g.options.Log.Log(context.WithoutCancel(r.Context()), level, "request", attrs...)
+}
+
+// isPassed reports whether a request comes from an Isolated.
+func isPassed(r *http.Request) bool {
+	a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && a.Network() == "unix"
 }
 
 // remote returns the address of a client, which an Isolated passes on.
 func remote(r *http.Request) string {
-	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && a.Network() == "unix" {
+	if isPassed(r) {
 		return r.Header.Get("X-Forwarded-For")
 	}
 	return r.RemoteAddr
@@ -221,20 +297,33 @@ func (g *gate) accept(x *exchange, needsKey bool) error {
 		return newError(http.StatusUnsupportedMediaType, badRequest, "", "the content type is %q, want application/json", x.request.Header.Get("Content-Type"))
 	}
 	var err error
-	x.body, err = readBody(x, x.request, g.options.MaxBody)
+	x.body, err = readBody(x, g.options.MaxBody)
 	return err
 }
 
-// readBody reads the body of a request, which may have so many bytes and take its time, but not for ever.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(stall))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	control.SetReadDeadline(time.Time{})
-	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-		return nil, newError(http.StatusRequestTimeout, badRequest, "timeout", "the request did not come within %v", stall)
+// mostUnread is how many bytes of a request that is too large are read and forgotten: most clients read no answer before
+// they have sent all of their request.
+const mostUnread = 64 << 20
+
+// readBody reads the body of a request, which may have so many bytes.
+func readBody(x *exchange, most int64) ([]byte, error) {
+	r := x.request
+	if r.ContentLength > most && r.Header.Get("Expect") != "" { // the client waits for an answer
+		return nil, errTooLarge
 	}
-	return body, err
+	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
+	if err == nil && int64(len(body)) > most {
+		io.CopyN(io.Discard, r.Body, mostUnread)
+		return nil, errTooLarge
+	}
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		return nil, newError(http.StatusRequestTimeout, badRequest, "timeout", "the request did not come within %v", x.stall)
+	}
+	if err != nil {
+		return nil, newError(http.StatusBadRequest, badRequest, "", "the body cannot be read: %v", err)
+	}
+	x.control.SetReadDeadline(time.Time{}) // the answer may take longer
+	return body, nil
 }
 
 func (s *Server) serveUnknown(x *exchange) error {
@@ -245,12 +334,15 @@ func (s *Server) serveUnknown(x *exchange) error {
 	return newError(http.StatusNotFound, badRequest, "unknown_url", "there is no %s %s", x.request.Method, path)
 }
 
-func (g *gate) serveHealth(x *exchange, model string) error {
-	if g.isStopping.Load() {
+// health tells whether the server takes requests.
+func (g *gate) health(x *exchange, model string) error {
+	if g.work.isStopped() {
 		return errStopping
 	}
 	return writeJSON(x, http.StatusOK, map[string]any{"status": "ok", "model": model})
 }
+
+func (s *Server) serveHealth(x *exchange) error { return s.health(x, s.model().Name) }
 
 // modelObject is a model as /v1/models has it.
 func (s *Server) modelObject() map[string]any {
@@ -309,16 +401,12 @@ func (s *Server) serveDetokenize(x *exchange) error {
 	if err := m.End(); err != nil {
 		return err
 	}
-	text, all := s.model().Vocabulary.Text(), ""
-	for _, t := range tokens {
-		part, err := text.Next(t)
-		if err != nil {
-			m.Fail("tokens", "%v", err)
-			return m.End()
-		}
-		all += part
+	text, err := answer.TextOf(s.model().Vocabulary, tokens)
+	if err != nil {
+		m.Fail("tokens", "%v", err)
+		return m.End()
 	}
-	return writeJSON(x, http.StatusOK, map[string]string{"prompt": all + text.End()})
+	return writeJSON(x, http.StatusOK, map[string]string{"prompt": text})
 }
 
 func (s *Server) serveStats(x *exchange) error {

@@ -119,15 +119,11 @@ func promptsOf(v answer.Vocabulary, raw json.RawMessage, isEcho bool) ([]Prompt,
 	for _, tokens := range lists {
 		p := Prompt{Tokens: tokens}
 		if isEcho {
-			text := v.Text()
-			for _, t := range tokens {
-				part, err := text.Next(t)
-				if err != nil {
-					return nil, badParam("prompt", "%v", err)
-				}
-				p.Text += part
+			text, err := answer.TextOf(v, tokens)
+			if err != nil {
+				return nil, badParam("prompt", "%v", err)
 			}
-			p.Text += text.End()
+			p.Text = text
 		}
 		list = append(list, p)
 	}

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -197,7 +197,7 @@ func (f *serveFlags) isolate(c *cobra.Command, path string, secure *tls.Config) 
 			spec.Args = append(spec.Args, "--"+flag.Name+"="+flag.Value.String())
 		}
 	})
-	s, said, err := serve.Isolate(c.Context(), spec, f.options)
+	s, name, err := serve.Isolate(c.Context(), spec, f.options)
 	if ended, ok := errors.AsType[*spawn.ExitError](err); ok {
 		return &verdictError{max(exitFailed, ended.Code), err}
 	}
@@ -205,58 +205,58 @@ func (f *serveFlags) isolate(c *cobra.Command, path string, secure *tls.Config) 
 		return err
 	}
 	defer s.Close()
-	name, _, _ := strings.Cut(said, " on ")
 	return f.serve(c, name, s, secure, nil)
 }
 
 // handler answers requests until it is stopped.
 type handler interface {
 	http.Handler
-	Stop()
+	Stop() <-chan struct{}
 	End() // what is under way
 }
 
-// listener returns what the server listens on, and its address.
-func (f *serveFlags) listener(secure *tls.Config) (l net.Listener, address string, err error) {
+// listener returns what the server listens on.
+func (f *serveFlags) listener() (l net.Listener, err error) {
 	if f.fd > 0 {
 		l, err = serve.Inherited(f.fd)
 	} else {
 		l, err = net.Listen("tcp", f.listen)
 	}
 	if err != nil {
-		return nil, "", wrongUse("--listen, --fd: %v", err)
+		return nil, wrongUse("--listen, --fd: %v", err)
 	}
-	address = "http://" + l.Addr().String()
-	l = &limitedListener{Listener: l, free: make(chan struct{}, f.connections), closed: make(chan struct{})}
-	if secure != nil {
-		address, l = "https://"+l.Addr().String(), tls.NewListener(l, secure)
-	}
-	return l, address, nil
+	return l, nil
 }
 
 // serve answers requests until the context ends, or the device is lost.
 func (f *serveFlags) serve(c *cobra.Command, name string, h handler, secure *tls.Config, lost <-chan struct{}) error {
-	listener, address, err := f.listener(secure)
+	listener, err := f.listener()
 	if err != nil {
 		return err
 	}
+	address := "http://" + listener.Addr().String()
+	if secure != nil {
+		address = "https://" + listener.Addr().String()
+	}
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
+	w := c.OutOrStdout()
+	fmt.Fprintf(w, "%s on %s\n", name, address)
+	flush(w)
 	if f.fd > 0 {
+		f.connections = math.MaxInt // as many as the server that passes them on
 		go func() {
 			io.Copy(io.Discard, c.InOrStdin())
 			cancel()
 		}()
+		if s, ok := h.(*serve.Server); ok {
+			go s.Report(ctx, flushed{w})
+		}
 	}
-	server := serve.HTTP(h, f.options.Log)
-	w := c.OutOrStdout()
-	fmt.Fprintf(w, "%s on %s\n", name, address)
-	flush(w)
+	server, ended := serve.Serve(h, listener, f.connections, secure, f.options.Log)
 	f.options.Log.Info("ready", "model", name, "address", address, "device", f.device, "keys", len(f.options.Keys))
 	endsItself.Store(true) // answers that are under way end; --grace limits that
 	defer endsItself.Store(false)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
 	select {
 	case err := <-ended:
 		return err
@@ -264,24 +264,29 @@ func (f *serveFlags) serve(c *cobra.Command, name string, h handler, secure *tls
 		f.options.Log.Error("the device is lost")
 	case <-ctx.Done():
 	}
-	h.Stop()
 	f.options.Log.Info("stopping")
-	err = f.shutdown(c, server, f.grace)
-	if errors.Is(err, context.DeadlineExceeded) {
+	done := h.Stop()
+	select {
+	case <-done:
+	case <-time.After(f.grace):
 		err = &verdictError{exitFailed, fmt.Errorf("answers did not end within %v", f.grace)}
 		h.End()
-		f.shutdown(c, server, time.Second) // until their clients have been told
 	}
+	closing, end := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // until clients have been told
+	defer end()
+	server.Shutdown(closing)
 	server.Close()
 	f.options.Log.Info("stopped")
 	return err
 }
 
-// shutdown lets the requests of a server end for a time.
-func (f *serveFlags) shutdown(c *cobra.Command, server *http.Server, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), limit)
-	defer cancel()
-	return server.Shutdown(ctx)
+// flushed flushes whatever is written.
+type flushed struct{ w io.Writer }
+
+func (f flushed) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	flush(f.w)
+	return n, err
 }
 
 // logger returns the logger of the server.
@@ -316,41 +321,4 @@ func readKeys(path string) ([]string, error) {
 		return nil, wrongUse("--key-file: %s has no keys", path)
 	}
 	return keys, nil
-}
-
-// limitedListener holds a limited number of connections. Others wait to be accepted.
-type limitedListener struct {
-	net.Listener
-	free   chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.free <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.free
-		return nil, err
-	}
-	return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { <-l.free })}, nil
-}
-
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-func (c *limitedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }

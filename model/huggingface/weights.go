@@ -2,6 +2,7 @@ package huggingface
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,7 +27,11 @@ type Weights struct {
 type mapping struct {
 	memory []byte
 	buffer device.Buffer // nil where the device cannot use the memory
+	info   os.FileInfo   // of the file when it was mapped
 }
+
+// ErrChanged is the error of weights whose files are no longer what they were.
+var ErrChanged = errors.New("the file has changed since it was loaded")
 
 // adopter is a device that can use memory of the host.
 type adopter interface {
@@ -74,6 +79,21 @@ func (w *Weights) Close() error {
 	return first
 }
 
+// Unchanged returns an error if a file that is mapped has been written or cut since: weights are not what they were then.
+// A file that was removed, or has another one in its place, stays what it was.
+func (w *Weights) Unchanged() error {
+	for f, m := range w.mappings {
+		now, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if now.Size() != m.info.Size() || !now.ModTime().Equal(m.info.ModTime()) {
+			return fmt.Errorf("%s: %w", f.Name(), ErrChanged)
+		}
+	}
+	return nil
+}
+
 func (w *Weights) load(f *Folder, dev device.Device, v *model.Value) (*tensor.Tensor, error) {
 	pieces := f.layout.pieces(v)
 	if len(pieces) == 1 && pieces[0].isWhole() {
@@ -112,6 +132,9 @@ func (w *Weights) mapped(f *Folder, dev device.Device, v *model.Value, name stri
 	m := w.mappings[from]
 	if m == nil {
 		m = &mapping{}
+		if m.info, err = from.Stat(); err != nil {
+			return nil, err
+		}
 		if m.memory, err = mapFile(from); err != nil || m.memory == nil {
 			return nil, err
 		}
