@@ -58,7 +58,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
-	for steps, want := range map[int]int{1: 0, 60: 3, 2000: 100, 100000: 100} {
+	for steps, want := range map[int]int{1: 0, 60: 3, 1990: 99, 2000: 100, 100000: 100} {
 		s := Default().ForSteps(steps)
 		if s.Steps = steps; s.Warmup != want || s.Check() != nil {
 			t.Errorf("%d steps have a warm-up of %d, want %d; %v", steps, s.Warmup, want, s.Check())

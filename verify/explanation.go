@@ -72,5 +72,5 @@ func (l *loaded) where(f *finding) string {
 	}
 	o, a := &l.target.Definition.Operands[f.Operand], l.array(f.Operand)
 	places := slices.DeleteFunc(slices.Clone(f.places), func(p trial.Place) bool { return p.Operand != f.Operand })
-	return explain.Where(o, a, places, place(o, a, f.Row, f.Col))
+	return explain.Where(o, a, places, func(row, col int) string { return place(o, a, row, col) })
 }

@@ -205,8 +205,12 @@ func (f *Search) explain(mayTry bool, examples []*Example, conditionsOf func([]*
 			if r.passing > 0 {
 				text = fmt.Sprintf("only where %s: %d of %d such cases fail, and none of the %d others", r.text(), r.failing, r.failing+r.passing, passing-r.passing)
 			}
-			if extra > 0 {
-				text += fmt.Sprintf("; %d of these cases to find the boundary", extra)
+			switch extra {
+			case 0:
+			case 1:
+				text += "; 1 of these cases was run to find the boundary"
+			default:
+				text += fmt.Sprintf("; %d of these cases were run to find the boundary", extra)
 			}
 			return text, r.share()
 		}

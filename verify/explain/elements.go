@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -125,9 +126,13 @@ func elementConditions(o *def.Operand, a num.Array, at []trial.Place, fails []bo
 	return list
 }
 
-// Where says which elements of an output are wrong, given their places in an array of it and the name
-// of the first. It returns "" if there is only one element.
-func Where(o *def.Operand, a num.Array, places []trial.Place, first string) string {
+// mostNamed is how many wrong elements are listed where no single condition tells them from the others: a rule of two conditions
+// says more than so few elements do.
+const mostNamed = 4
+
+// Where says which elements of an output are wrong, given their places in an array of it and a function that names an
+// element. It returns "" if there is only one element.
+func Where(o *def.Operand, a num.Array, places []trial.Place, name func(row, col int) string) string {
 	wrong := make([]bool, a.Rows*a.Cols)
 	for _, p := range places {
 		wrong[p.Row*a.Cols+p.Col] = true
@@ -139,7 +144,7 @@ func Where(o *def.Operand, a num.Array, places []trial.Place, first string) stri
 	case n == total:
 		return fmt.Sprintf("all %d elements of %s", total, o.Name)
 	case n == 1:
-		return fmt.Sprintf("%s alone, of %d elements", first, total)
+		return named(a, wrong, name)
 	}
 	at := sample(a, wrong)
 	fails := make([]bool, len(at))
@@ -147,6 +152,9 @@ func Where(o *def.Operand, a num.Array, places []trial.Place, first string) stri
 		fails[i] = wrong[p.Row*a.Cols+p.Col]
 	}
 	r := separate(fails, elementConditions(o, a, at, fails))
+	if n <= mostNamed && (r == nil || r.passing > 0 || len(r.conditions) > 1) {
+		return named(a, wrong, name)
+	}
 	if r != nil && 2*r.passing <= len(at)-r.failing && r.share() <= mostPassing {
 		failing, passing := 0, 0 // among all elements, not the sample
 		for row := range a.Rows {
@@ -176,6 +184,21 @@ func Where(o *def.Operand, a num.Array, places []trial.Place, first string) stri
 		return fmt.Sprintf("%d of %d elements of %s", n, total, o.Name)
 	}
 	return fmt.Sprintf("%d of %d elements of %s, in %d of %d rows and %d of %d columns", n, total, o.Name, len(rows), a.Rows, len(cols), a.Cols)
+}
+
+// named lists the wrong elements of an array.
+func named(a num.Array, wrong []bool, name func(row, col int) string) string {
+	var list []string
+	for i, is := range wrong {
+		if is {
+			list = append(list, name(i/a.Cols, i%a.Cols))
+		}
+	}
+	text := list[0]
+	if last := len(list) - 1; last > 0 {
+		text = strings.Join(list[:last], ", ") + " and " + list[last]
+	}
+	return fmt.Sprintf("%s alone, of %d elements", text, len(wrong))
 }
 
 // Ordinal returns 2nd, 3rd, 4th.

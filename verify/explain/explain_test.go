@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"fmt"
 	"hash/fnv"
 	"math"
 	"strings"
@@ -86,11 +87,14 @@ func TestWhere(t *testing.T) {
 	o := &twice().Definition.Operands[1]
 	a := num.NewArray(num.F32, 6, 40)
 	for want, isWrong := range map[string]func(r, c int) bool{
-		"column ≥ 32":                  func(_, c int) bool { return c >= 32 },
-		"the last row, 5":              func(r, _ int) bool { return r == 5 },
-		"every 8th column from 3 on":   func(_, c int) bool { return c%8 == 3 },
-		"all 240 elements of y":        func(int, int) bool { return true },
-		"y[0,0] alone, of 240 element": func(r, c int) bool { return r+c == 0 },
+		"column ≥ 32":                   func(_, c int) bool { return c >= 32 },
+		"the last row, 5":               func(r, _ int) bool { return r == 5 },
+		"every 8th column from 3 on":    func(_, c int) bool { return c%8 == 3 },
+		"all 240 elements of y":         func(int, int) bool { return true },
+		"y[0,0] alone, of 240 elements": func(r, c int) bool { return r+c == 0 },
+		// A rule of two conditions, or none, says less than the names of a few elements.
+		"y[2,8] and y[4,8] alone, of 240 elements":          func(r, c int) bool { return c == 8 && (r == 2 || r == 4) },
+		"y[0,1], y[1,8] and y[2,15] alone, of 240 elements": func(r, c int) bool { return r < 3 && c == 7*r+1 },
 	} {
 		var places []trial.Place
 		for r := range a.Rows {
@@ -100,7 +104,7 @@ func TestWhere(t *testing.T) {
 				}
 			}
 		}
-		if got := explain.Where(o, a, places, "y[0,0]"); !strings.HasPrefix(got, want) {
+		if got := explain.Where(o, a, places, func(r, c int) string { return fmt.Sprintf("y[%d,%d]", r, c) }); !strings.HasPrefix(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
