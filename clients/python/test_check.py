@@ -514,7 +514,7 @@ class Settings(unittest.TestCase):
             (0, 1e-8, 1e-3, 1), (0, 0.1, 0.9, 1 - 2**-20), (0, 0.5, 0.999, 1 - 2**-22), (0, 0.01, 1), (1, 2, 10, 1000, 10**5, 2**24 + 1, 2**31 - 1)
         ):
             want = derived(lr, beta1, beta2, decay, t)
-            got = settings.settings_of("adamw.step").of(want)
+            got = settings.values_of("adamw.step", want, {})
             self.assertIsInstance(got["t"], int)
             self.assertTrue(1 <= got["t"] < 2**31, got)
             again = derived(got["lr"], beta1, beta2, got["weight_decay"], got["t"])
@@ -530,12 +530,42 @@ class Settings(unittest.TestCase):
 
     def test_seed(self) -> None:
         """A callable may take the seed that tokitai explain lists, instead of its halves."""
-        self.assertEqual(settings.settings_of("sample").of({"seed_low": -1, "seed_high": 3, "use": 0}), {"seed": 0x3FFFFFFFF})
+        self.assertEqual(settings.values_of("sample", {"seed_low": -1, "seed_high": 3, "use": 0}, {}), {"seed": 0x3FFFFFFFF})
 
         def dropout(x: Any, seed: int, tensor: int, step: int, first_low: int, first_high: int, threshold: int, scale: float) -> Any:
             return [[v * scale if seed == 5 else 0 for v in row] for row in x]
 
         self.assertEqual(tokitai.check(dropout, "dropout.forward", dtypes=["f32"], case="keep-all/R=2,C=3", seed=1).verdict, "accepted")
+
+    def test_listed(self) -> None:
+        """A callable may take every parameter without a default that tokitai explain lists."""
+
+        def dropout(x: Any, keep: float, seed: int, tensor: int, step: int, first: int) -> Any:
+            return [[v / keep for v in row] if keep else [0.0 for v in row] for row in x]
+
+        def gradient(index: Any, dout: Any, vocab: int) -> Any:
+            if any(i not in range(vocab) for i in index):
+                raise IndexError
+            return [[sum(row[c] for i, row in zip(index, dout) if i == v) for c in range(len(dout[0]))] for v in range(vocab)]
+
+        def dispatch(expert: Any, experts: int) -> Any:
+            width = len(expert[0])
+            order = sorted(range(len(expert) * width), key=lambda r: expert[r // width][r % width])
+            counts = [sum(row.count(e) for row in expert) for e in range(experts)]
+            rows = [[order[r] for r in range(t * width, (t + 1) * width)] for t in range(len(expert))]
+            places = [[order.index(t * width + s) for s in range(width)] for t in range(len(expert))]
+            return counts, [sum(counts[:e]) for e in range(experts + 1)], [[r // width for r in row] for row in rows], rows, places
+
+        for function, op, dtype, case in (
+            (dropout, "dropout.forward", "f32", "keep-all/R=2,C=3"),
+            (gradient, "embedding.backward", "f32", "integers/Q=5,D=3,V=4"),
+            (dispatch, "dispatch.forward", "i32", "uniform/T=5,S=2,E=3"),
+        ):
+            report = tokitai.check(function, op, dtypes=[dtype], case=case, seed=1)
+            self.assertEqual(report.verdict, "accepted", report)
+        params = {"threshold": -(2**31), "scale": 2.0, "seed_low": 0, "seed_high": 0, "first_low": -2, "first_high": 1}
+        self.assertEqual(settings.values_of("dropout.forward", params, {}), {"keep": 0.5, "seed": 0, "first": 0x1FFFFFFFE})
+        self.assertEqual(settings.values_of("dropout.forward", {**params, "threshold": 0, "scale": 0.0}, {})["keep"], 0)
 
     def test_judged(self) -> None:
         def late(weight: Any, m: Any, v: Any, grad: Any, lr: float, beta1: float, beta2: float, eps: float, weight_decay: float, t: int) -> Any:

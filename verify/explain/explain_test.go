@@ -81,6 +81,45 @@ func TestWhen(t *testing.T) {
 	}
 }
 
+// TestWhenIndices checks that indices are told apart from the value that stands for none, and both are named by their operand.
+func TestWhenIndices(t *testing.T) {
+	t.Parallel()
+	d := def.Must(def.Rowwise("test.pick", func(b *def.Builder) {
+		x, none := b.In("x"), b.IntParam("none", def.Default(-100))
+		b.OutRow("y", x.At(b.InIndex("label", none)), def.Like("x"))
+	}))
+	target := cases.New(cases.Facts{Definition: d, DType: num.F32, Formats: d.Formats()[:1], IsBits: true, Checks: func() []cases.Check { return nil }})
+	for want, beside := range map[string]int32{ // the value that stands for none
+		"only where label equals none somewhere: all ":           0,
+		"only where a value of label is outside of 0..C-1: all ": -1,
+	} {
+		fails := func(c *cases.Case) bool { return len(c.Name(target))%3 == 0 }
+		var examples []*explain.Example
+		for _, c := range target.List(&cases.Request{Level: cases.Smoke}) {
+			examples = append(examples, &explain.Example{Case: c, Fails: fails(c), Params: target.Params(c)})
+		}
+		s := &explain.Search{
+			Target: target,
+			Try:    func(*cases.Case) (fails, ok bool) { return false, false },
+			Inputs: func(c *cases.Case) []num.Array {
+				operands := trial.New(d, c.Formats, c.Lengths(), func(int) trial.Layout { return trial.Layout{} }).Arrays()
+				target.Fill(c, 1, operands)
+				a := operands[1]
+				for i := range a.Rows * a.Cols {
+					a.SetBits(i/a.Cols, i%a.Cols, 0)
+				}
+				if fails(c) && a.Rows*a.Cols > 0 {
+					a.SetBits(0, 0, uint32(int32(target.Params(c)[0])+beside))
+				}
+				return operands
+			},
+		}
+		if got := s.When(examples); !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestWhere checks that the places of wrong elements are described by rows and columns.
 func TestWhere(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"fmt"
 	"math"
 
+	"tokitai/def"
 	"tokitai/num"
 	"tokitai/verify/cases"
 )
@@ -11,7 +13,8 @@ import (
 type valueKinds struct {
 	nan, inf, zero, negativeZero, subnormal, negative bool
 
-	beyond, twice  bool      // an index outside of its table, and two that are equal
+	beyond, twice  []bool    // by operand: an index outside of its table, and two that are equal
+	excepted       []bool    // by operand: an index with the value of the parameter that it may equal instead
 	largest, least []float64 // by operand: magnitudes of finite numbers other than 0
 	top, bottom    []float64 // by operand: finite numbers; infinite if there are none
 }
@@ -48,14 +51,20 @@ func (k *valueKinds) floats(operand int, a num.Array) {
 	}
 }
 
-func (k *valueKinds) indices(c *cases.Case, bound string, a num.Array) {
-	n, _ := c.Size(bound)
+func (k *valueKinds) indices(c *cases.Case, operand int, d *def.Definition, params []float64, a num.Array) {
+	o := &d.Operands[operand]
+	n, _ := c.Size(o.Bound)
 	seen := map[int32]bool{}
 	for r := range a.Rows {
 		for col := range a.Cols {
 			x := a.Int(r, col)
-			k.beyond = k.beyond || x < 0 || int(x) >= n
-			k.twice = k.twice || seen[x]
+			switch {
+			case o.Except != "" && float64(x) == params[d.Param(o.Except)]:
+				k.excepted[operand] = true
+			case x < 0 || int(x) >= n:
+				k.beyond[operand] = true
+			}
+			k.twice[operand] = k.twice[operand] || seen[x]
 			seen[x] = true
 		}
 	}
@@ -72,13 +81,19 @@ func (f *Search) valueConditions(examples []*Example) []*condition {
 	l.both(3, func(e *Example) bool { return e.values.negativeZero }, "a −0 is among the inputs", "no −0 is among the inputs")
 	l.both(3, func(e *Example) bool { return e.values.subnormal }, "a subnormal is among the inputs", "no subnormal is among the inputs")
 	l.both(3, func(e *Example) bool { return e.values.negative }, "a negative number is among the inputs", "no negative number is among the inputs")
-	l.both(3, func(e *Example) bool { return e.values.beyond }, "an index is outside of its table", "no index is outside of its table")
-	l.both(3, func(e *Example) bool { return e.values.twice }, "two indices are equal", "no two indices are equal")
 	for i := range d.Operands {
-		if !d.Operands[i].IsIn || d.Operands[i].IsIndex {
+		o, name := &d.Operands[i], d.Operands[i].Name
+		switch {
+		case !o.IsIn:
+			continue
+		case o.IsIndex:
+			excepted := name + " equals " + o.Except
+			l.both(3, func(e *Example) bool { return e.values.excepted[i] }, excepted+" somewhere", excepted+" nowhere")
+			beyond := fmt.Sprintf("value of %s is outside of 0..%s-1", name, o.Bound)
+			l.both(3, func(e *Example) bool { return e.values.beyond[i] }, "a "+beyond, "no "+beyond)
+			l.both(3, func(e *Example) bool { return e.values.twice[i] }, "two values of "+name+" are equal", "no two values of "+name+" are equal")
 			continue
 		}
-		name := d.Operands[i].Name
 		l.threshold(5, func(e *Example) float64 { return e.values.largest[i] }, numberText("the largest |"+name+"|"))
 		l.threshold(5, func(e *Example) float64 { return e.values.least[i] }, numberText("the smallest |"+name+"|"))
 		l.threshold(6, func(e *Example) float64 { return e.values.top[i] }, numberText("the largest "+name))
@@ -91,14 +106,17 @@ func (f *Search) valueConditions(examples []*Example) []*condition {
 func (f *Search) kindsOf(c *cases.Case) *valueKinds {
 	d, operands := f.Target.Definition, f.Inputs(c)
 	n := len(d.Operands)
-	k := &valueKinds{largest: make([]float64, n), least: make([]float64, n), top: make([]float64, n), bottom: make([]float64, n)}
+	k := &valueKinds{
+		beyond: make([]bool, n), twice: make([]bool, n), excepted: make([]bool, n),
+		largest: make([]float64, n), least: make([]float64, n), top: make([]float64, n), bottom: make([]float64, n),
+	}
 	for i := range d.Operands {
 		k.top[i], k.bottom[i] = math.Inf(-1), math.Inf(1)
 		o, a := &d.Operands[i], operands[i]
 		switch {
 		case !o.IsIn:
 		case o.IsIndex:
-			k.indices(c, o.Bound, a)
+			k.indices(c, i, d, f.Target.Params(c), a)
 		default:
 			k.floats(i, a)
 		}

@@ -113,7 +113,7 @@ def convention(function: Callable, shape: Shape, omitted: Sequence[str] = ()) ->
     if unknown:
         raise Wrong(
             f"{name_of(function)}{_signature(function)} needs {unknown[0]}, which {shape.name} does not have: "
-            f"its inputs are {', '.join(shape.inputs)}{', its parameters ' + ', '.join(shape.params + shape.settings) if shape.params else ''}, its outputs {', '.join(shape.outputs)}"
+            f"its inputs are {', '.join(shape.inputs)}{', its parameters ' + ', '.join(shape.params + shape.settings) if shape.params + shape.settings else ''}, its outputs {', '.join(shape.outputs)}"
         )
     return Convention(positional, by_name, written, out, returned)
 

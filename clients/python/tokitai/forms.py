@@ -14,7 +14,7 @@ from tokitai_client import READS, WRITES, Client, Defined, Definition, Operation
 
 
 from .calling import Shape
-from .settings import settings_of
+from .settings import names_of
 
 
 class OperationError(ValueError):
@@ -124,7 +124,7 @@ def outputs_of(form: Defined) -> List[str]:
 
 def shape_of(form: Defined) -> Shape:
     params = tuple(p.name for p in form.params)
-    return Shape(form.name, tuple(inputs_of(form)), tuple(outputs_of(form)), params, tuple(n for n in settings_of(form.name).defaults if n not in params))
+    return Shape(form.name, tuple(inputs_of(form)), tuple(outputs_of(form)), params, names_of(form.name, params))
 
 
 class FormOperation(Operation):

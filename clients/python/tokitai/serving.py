@@ -43,7 +43,7 @@ from tokitai_client import (
 
 from . import calling, operands
 from .calling import Shape, Wrong
-from .settings import settings_of
+from .settings import names_of, settings_of, values_of
 
 MALFORMED, BAD_ARGUMENT, TOO_LARGE, NOT_SUPPORTED, INTERNAL, NO_VERSION = 1, 2, 4, 10, 11, 12
 LONGEST_STRING = 4096
@@ -74,7 +74,8 @@ class Request(NamedTuple):
     def shape(self) -> Shape:
         reads = tuple(o.name for o in self.operands if o.role & READS)
         writes = tuple(o.name for o in self.operands if o.role & WRITES)
-        return Shape(self.definition, reads, writes, tuple(self.params), tuple(n for n in settings_of(self.definition).defaults if n not in self.params))
+        params = tuple(self.params)
+        return Shape(self.definition, reads, writes, params, names_of(self.definition, params))
 
 
 def _decode_operand(body: _Body) -> Operand:
@@ -115,7 +116,7 @@ class Kernel:
         how = self._conventions.get(shape)
         if how is None:
             how = self._conventions[shape] = calling.convention(self.function, shape, self.omitted)
-        set_by = {n: v for n, v in settings_of(request.definition).of(request.params).items() if n in shape.settings}
+        set_by = values_of(request.definition, request.params, {o.name: tuple(o.tensor.shape) for o in request.operands})
         self._check_params(how, request, set_by)
         self._look_back()
         choice, noise = self._choices(request, data)
@@ -225,14 +226,16 @@ class Kernel:
     def _check_params(self, how: calling.Convention, request: Request, set_by: Mapping[str, float]) -> None:
         """Refuses a call with parameters that the callable does not take, unless they have their defaults. A callable that takes
         what people set need not take what is computed from it."""
-        settings, needed = settings_of(request.definition), dict(request.params)
-        if any(name in how.by_name for name in set_by):
-            needed = {**{n: v for n, v in needed.items() if n not in settings.derived}, **set_by}
+        needed, defaults = dict(request.params), {}
+        for settings in settings_of(request.definition):
+            if any(name in how.by_name for name in settings.defaults):
+                needed = {**{n: v for n, v in needed.items() if n not in settings.derived}, **{n: set_by[n] for n in settings.defaults if n in set_by}}
+                defaults.update(settings.defaults)
         for name, value in needed.items():
             if name in how.by_name:
                 continue
             form = next((p for p in self.form.params if p.name == name), None) if self.form else None
-            default = form.default if form else settings.defaults.get(name)
+            default = form.default if form else defaults.get(name)
             if default is None or struct.pack("<f", default) != struct.pack("<f", value):
                 wants = f"its default {default:g}" if default is not None else "no default"
                 raise Wrong(f"{self.name} takes no parameter {name}, which is {value:g} in this call and has {wants}: add {name} to its parameters", is_refusal=True)
