@@ -110,8 +110,8 @@ func (f *fields) storage() string {
 	formats := map[string]string{"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 	storage := ""
 	for _, name := range []string{"torch_dtype", "dtype"} {
-		given := strings.TrimPrefix(f.text(name, ""), "torch.")
-		if given == "" || given == "auto" {
+		given := strings.TrimPrefix(f.text(name, "auto"), "torch.")
+		if given == "auto" {
 			continue
 		}
 		format, ok := formats[given]
@@ -255,7 +255,7 @@ func (f *fields) windows(c *model.Config, window int, has func(layer int) bool) 
 	if f.err != nil {
 		return
 	}
-	if types != nil && len(types) != c.Layers {
+	if f.get("layer_types") != nil && len(types) != c.Layers {
 		f.fail("layer_types has %d layers and num_hidden_layers is %d", len(types), c.Layers)
 		return
 	}
@@ -273,7 +273,7 @@ func (f *fields) windows(c *model.Config, window int, has func(layer int) bool) 
 			}
 		}
 		if isWindowed && window == 0 {
-			f.fail("layer_types has sliding_attention for layer %d, and no sliding_window is set and in use", i)
+			f.fail("layer %d has sliding_attention, and no sliding_window is set and in use", i)
 		}
 		if isWindowed {
 			list[i], any = window, true
@@ -355,6 +355,7 @@ func olmoe(f *fields) model.Config {
 func gemma2(f *fields) model.Config {
 	c := decoder(f, usual{block: 8192, kvHeads: 4, headWidth: 256, eps: 1e-6, isTied: true, act: "hidden_activation"})
 	if !f.has("hidden_activation") {
+		f.must("hidden_act", "the class has gelu_pytorch_tanh, or hidden_activation", `"gelu_pytorch_tanh"`)
 		c.FeedForward = "geglu"
 	}
 	if old := f.text("hidden_act", ""); old != "" && f.has("hidden_activation") && old != f.text("hidden_activation", "") {
@@ -376,7 +377,7 @@ func gemma2(f *fields) model.Config {
 	if f.has("sliding_window") {
 		window = f.size("sliding_window", 0)
 	}
-	f.windows(&c, window, func(i int) bool { return i%2 == 0 && window > 0 })
+	f.windows(&c, window, func(i int) bool { return i%2 == 0 })
 	return c
 }
 

@@ -51,6 +51,7 @@ type fields struct {
 	object *jsontree.Value
 	within string // the name of the object and a dot, or ""
 	read   map[string]bool
+	nulls  bool // all members may be null
 	err    error
 }
 
@@ -77,6 +78,22 @@ func (f *fields) get(name string) *jsontree.Value {
 // has reports whether there is a member, null or not.
 func (f *fields) has(name string) bool { return f.object.Get(name) != nil }
 
+// nullable are the numbers, names and so on that may be null, which is what transformers then computes from other fields
+// or leaves out. Where it is null, any other one would have no value.
+var nullable = []string{
+	"dtype", "torch_dtype", "num_key_value_heads", "head_dim", "n_inner", "sliding_window", "original_max_position_embeddings", "attn_logit_softcapping", "final_logit_softcapping",
+	"factor", "attention_factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow",
+}
+
+// value is get of a member that must not be null.
+func (f *fields) value(name string) *jsontree.Value {
+	v := f.get(name)
+	if v == nil && f.has(name) && !f.nulls && !slices.Contains(nullable, name) {
+		f.fail("%s%s is null, want a value", f.within, name)
+	}
+	return v
+}
+
 func (f *fields) wrong(name string, v *jsontree.Value, want string) {
 	got := v.Kind.String()
 	if v.Kind == jsontree.Number || v.Kind == jsontree.Bool {
@@ -89,7 +106,7 @@ func (f *fields) wrong(name string, v *jsontree.Value, want string) {
 
 // size returns a whole number of at least 1, or otherwise if there is none.
 func (f *fields) size(name string, otherwise int) int {
-	v := f.get(name)
+	v := f.value(name)
 	if v == nil {
 		return otherwise
 	}
@@ -112,7 +129,7 @@ func (f *fields) needed(name string) int {
 
 // number returns a finite number.
 func (f *fields) number(name string, otherwise float64) float64 {
-	v := f.get(name)
+	v := f.value(name)
 	if v == nil {
 		return otherwise
 	}
@@ -125,7 +142,7 @@ func (f *fields) number(name string, otherwise float64) float64 {
 }
 
 func (f *fields) bool(name string, otherwise bool) bool {
-	v := f.get(name)
+	v := f.value(name)
 	if v == nil {
 		return otherwise
 	}
@@ -136,7 +153,7 @@ func (f *fields) bool(name string, otherwise bool) bool {
 }
 
 func (f *fields) text(name, otherwise string) string {
-	v := f.get(name)
+	v := f.value(name)
 	if v == nil {
 		return otherwise
 	}

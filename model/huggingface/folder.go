@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"tokitai/internal/readfile"
 	"tokitai/model"
 	"tokitai/num"
 	"tokitai/tensor/file"
@@ -80,7 +81,14 @@ func (f *Folder) open() error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if f.set, err = file.Open(f.weightsPath()); err != nil {
+	weights := f.weightsPath()
+	if err := checkKind(weights); err != nil {
+		return err
+	}
+	if exists(filepath.Join(f.Path, "adapter_config.json")) {
+		return &FormatError{filepath.Join(f.Path, "adapter_config.json"), errors.New("adapters are not supported: merge it into the weights")}
+	}
+	if f.set, err = file.Open(weights); err != nil {
 		return err
 	}
 	return f.check()
@@ -88,17 +96,31 @@ func (f *Folder) open() error {
 
 // weightsPath returns what transformers would read: folders may have weights in other layouts beside it.
 func (f *Folder) weightsPath() string {
-	for _, name := range []string{"model" + safetensors.IndexSuffix, "model.safetensors"} {
-		if path := filepath.Join(f.Path, name); fileExists(path) {
-			return path
+	one, index := filepath.Join(f.Path, "model.safetensors"), filepath.Join(f.Path, "model"+safetensors.IndexSuffix)
+	switch {
+	case exists(one):
+		if exists(index) {
+			f.Notes = append(f.Notes, "model"+safetensors.IndexSuffix+" and its shards are not read, since there is a model.safetensors")
 		}
+		return one
+	case exists(index):
+		return index
 	}
 	return f.Path
 }
 
-func fileExists(path string) bool {
+func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// checkKind refuses pipes and the like, whose opening would wait. A folder stands for a file in it, which is found later.
+func checkKind(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() {
+		return err
+	}
+	return readfile.CheckRegular(path, info.Mode())
 }
 
 // check compares the headers of the weights with the configuration.
@@ -151,19 +173,29 @@ func (f *Folder) check() error {
 
 // readShard opens a shard, so that one that is missing or damaged is found now.
 func (f *Folder) readShard(path string) error {
+	if err := checkKind(path); err != nil {
+		return err
+	}
 	r, err := safetensors.Open(path)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	var extra []string
+	var extra, elsewhere []string
 	for _, name := range r.Names() {
-		if !f.set.Has(name) {
+		switch f.set.FileOf(name) {
+		case "":
 			extra = append(extra, name)
+		case path:
+		default:
+			elsewhere = append(elsewhere, name)
 		}
 	}
-	if len(extra) > 0 {
+	switch {
+	case len(extra) > 0:
 		return &FormatError{path, fmt.Errorf("it has %d tensors that the index does not name: %s", len(extra), some(extra))}
+	case len(elsewhere) > 0:
+		return &FormatError{path, fmt.Errorf("it has %d tensors that are in other files by the index: %s", len(elsewhere), some(elsewhere))}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package huggingface_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -341,6 +342,17 @@ func TestBroken(t *testing.T) {
 		{"rope_theta is 10000, and in rope_parameters 500", set("rope_parameters", map[string]any{"rope_type": "default", "rope_theta": 500})},
 		{"partial_rotary_factor is 0.5, which is not supported", set("partial_rotary_factor", 0.5)},
 		{"rope_parameters.full_attention is an object", set("rope_parameters", map[string]any{"full_attention": map[string]any{"rope_type": "default"}})},
+		{"rms_norm_eps is null, want a value", set("rms_norm_eps", nil)},
+		{"max_position_embeddings is null, want a value", set("max_position_embeddings", nil)},
+		{"rope_scaling.rope_type is null, want a value", set("rope_scaling", map[string]any{"rope_type": nil})},
+		{`dtype is "", want float32`, set("dtype", "")},
+		{"adapter_config.json: adapters are not supported", raw("adapter_config.json", "{}")},
+		{"element 1 is 70000, which is too large for f16, the dtype of config.json", func(t *testing.T, path string) {
+			set("torch_dtype", "float16")(t, path)
+			content(t, path, func(f *safetensors.File) {
+				binary.LittleEndian.PutUint32(f.Entries[0].Data[4:], math.Float32bits(70000))
+			})
+		}},
 		{"temperature is -1", raw("generation_config.json", `{"temperature": -1}`)},
 		{"eos_token_id is \"end\", want a list of numbers", raw("generation_config.json", `{"eos_token_id": "end"}`)},
 		{"no .safetensors file", func(t *testing.T, path string) { os.Remove(filepath.Join(path, "model.safetensors")) }},
@@ -378,7 +390,21 @@ func TestBroken(t *testing.T) {
 	}{
 		{"no such file", func(_ *testing.T, path string, _ map[string]any, shards []string) { os.Remove(shards[1]) }},
 		{"go beyond the 351 bytes of data", func(t *testing.T, _ string, _ map[string]any, shards []string) { cut(t, shards[0], -1) }},
-		{"has no such tensor", func(_ *testing.T, _ string, index map[string]any, _ []string) {
+		{"it has 1 tensors that are in other files by the index: model.norm.weight", func(t *testing.T, path string, _ map[string]any, shards []string) {
+			last, err := safetensors.ReadFile(shards[len(shards)-1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, err := safetensors.ReadFile(shards[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			first.Entries = append(first.Entries, last.Entries[len(last.Entries)-1])
+			if err := safetensors.WriteFile(shards[0], first); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"it has 1 tensors that are in other files by the index: model.norm.weight", func(_ *testing.T, _ string, index map[string]any, _ []string) {
 			m := index["weight_map"].(map[string]any)
 			m["model.norm.weight"] = m["model.embed_tokens.weight"]
 		}},
@@ -413,10 +439,34 @@ func refused(t *testing.T, path, want string) {
 	t.Helper()
 	f, err := huggingface.Open(path)
 	if err == nil {
+		var w *huggingface.Weights
+		if w, err = f.Load(cpu.Queue().Device()); err == nil {
+			w.Close()
+		}
 		f.Close()
+	}
+	if err == nil {
 		t.Errorf("a folder is accepted, want an error with %q", want)
 	} else if !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want one with %q", err, want)
+	}
+}
+
+// TestTwoLayouts: of one file and an index the file is read, as transformers does, and a note says so.
+func TestTwoLayouts(t *testing.T) {
+	t.Parallel()
+	path := write(t, small, huggingface.WriteOptions{})
+	index := filepath.Join(path, "model.safetensors.index.json")
+	if err := os.WriteFile(index, []byte(`{"weight_map":{"model.norm.weight":"none.safetensors"}}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f, err := huggingface.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "model.safetensors.index.json and its shards are not read") {
+		t.Errorf("notes %q", f.Notes)
 	}
 }
 

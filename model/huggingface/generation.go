@@ -63,6 +63,7 @@ func ParseGeneration(text []byte) (*Generation, error) {
 
 func readGeneration(object *jsontree.Value) (*Generation, error) {
 	f := newFields(object, "")
+	f.nulls = true
 	g := &Generation{
 		Begin: f.token("bos_token_id"), Pad: f.token("pad_token_id"), End: f.integers("eos_token_id"),
 		IsSampled: f.bool("do_sample", false), Temperature: f.number("temperature", 1), TopP: f.number("top_p", 1), MinP: f.number("min_p", 0),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"tokitai/device"
@@ -172,7 +173,10 @@ func (f *Folder) assemble(w *model.Value, pieces []piece) ([]byte, error) {
 			if data, err = f.read(p.tensor); err != nil {
 				return nil, err
 			}
-			data, last = convert(w.DType, info.Storage(), data), p.tensor
+			if data, err = convert(w.DType, info.Storage(), data); err != nil {
+				return nil, fmt.Errorf("tensor %q: %w", p.tensor, err)
+			}
+			last = p.tensor
 		}
 		if p.isTransposed {
 			for c := p.cols[0]; c < p.cols[1]; c++ {
@@ -216,15 +220,18 @@ func (f *Folder) same(a, b string) (bool, error) {
 	return bytes.Equal(x, y), err
 }
 
-// convert returns data in another format, each element rounded once.
-func convert(to, from num.DType, data []byte) []byte {
+// convert returns data in another format, each element rounded once. It refuses numbers that are too large for it.
+func convert(to, from num.DType, data []byte) ([]byte, error) {
 	if to == from {
-		return data
+		return data, nil
 	}
 	n := len(data) / from.Size()
 	a, b := num.Array{DType: from, Rows: 1, Cols: n, Stride: n, Data: data}, num.NewArray(to, 1, n)
 	for i := range n {
-		b.Set(0, i, a.At(0, i))
+		x := a.At(0, i)
+		if b.Set(0, i, x); math.IsInf(float64(b.At(0, i)), 0) && !math.IsInf(float64(x), 0) {
+			return nil, fmt.Errorf("element %d is %v, which is too large for %v, the dtype of config.json", i, x, to)
+		}
 	}
-	return b.Data
+	return b.Data, nil
 }

@@ -144,6 +144,17 @@ func (s *Set) Files() []string {
 	return files
 }
 
+// FileOf returns the path of the file that holds a tensor: a shard, if there are several. Without such a tensor it is "".
+func (s *Set) FileOf(name string) string {
+	if shards, ok := s.source.(*safetensors.Shards); ok {
+		return shards.FileOf(name)
+	}
+	if s.Has(name) {
+		return s.path
+	}
+	return ""
+}
+
 // Names returns the sorted names of all tensors. The name of an array is empty.
 func (s *Set) Names() []string { return s.names }
 

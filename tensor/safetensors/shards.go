@@ -74,6 +74,15 @@ func (s *Shards) Files() []string {
 	return slices.Compact(paths)
 }
 
+// FileOf returns the path of the shard that holds a tensor by the index, or "".
+func (s *Shards) FileOf(name string) string {
+	file, ok := s.files[name]
+	if !ok {
+		return ""
+	}
+	return s.shardPath(file)
+}
+
 // shardPath returns the path of a shard from its name in the index.
 func (s *Shards) shardPath(file string) string {
 	return filepath.Join(filepath.Dir(s.path), filepath.FromSlash(file))

@@ -14,7 +14,9 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, CONFIG_MAPPING
+from transformers import AutoModelForCausalLM, CONFIG_MAPPING, __version__
+
+is_old = __version__.startswith("4.")
 
 base = dict(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
             num_key_value_heads=2, max_position_embeddings=64, pad_token_id=None, bos_token_id=1, eos_token_id=2)
@@ -30,24 +32,39 @@ cases = {
     "llama-dynamic": ("llama", dict(rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=4.0))),
     "llama-longrope": ("llama", dict(head_dim=4, rope_parameters=dict(
         rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=32, short_factor=[1.5, 2.0], long_factor=[3.0, 4.0]))),
+    "llama-odd": ("llama", dict(vocab_size=43, hidden_size=20, intermediate_size=7, num_attention_heads=5, num_key_value_heads=1, head_dim=2, mlp_bias=True, rope_parameters=dict(
+        rope_type="yarn", rope_theta=500.0, factor=3.0, original_max_position_embeddings=20, attention_factor=0.7))),
     "mistral": ("mistral", dict(sliding_window=5, head_dim=8)),
     "mistral-full": ("mistral", dict(sliding_window=None)),
     "qwen2": ("qwen2", dict(use_sliding_window=True, sliding_window=4, max_window_layers=1)),
+    "qwen2-tied": ("qwen2", dict(tie_word_embeddings=True, num_key_value_heads=4, use_sliding_window=True, sliding_window=3, layer_types=["full_attention", "sliding_attention"], rope_parameters=dict(
+        rope_type="dynamic", rope_theta=1e6, factor=2.0))),
     "qwen3": ("qwen3", dict(head_dim=8, attention_bias=True, use_sliding_window=True, sliding_window=3,
                             layer_types=["sliding_attention", "full_attention"])),
     "qwen3-moe": ("qwen3_moe", dict(head_dim=8, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=12, norm_topk_prob=True, mlp_only_layers=[0])),
     "qwen3-moe-step": ("qwen3_moe", dict(num_hidden_layers=3, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=8, decoder_sparse_step=2)),
+    "qwen3-moe-window": ("qwen3_moe", dict(head_dim=4, attention_bias=True, tie_word_embeddings=True, use_sliding_window=True, sliding_window=4, num_experts=3, num_experts_per_tok=3, moe_intermediate_size=5)),
     "olmo2": ("olmo2", dict(attention_bias=True)),
+    "olmo2-yarn": ("olmo2", dict(vocab_size=41, num_key_value_heads=1, tie_word_embeddings=True, rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=2.0, original_max_position_embeddings=32))),
     "olmoe": ("olmoe", dict(num_experts=4, num_experts_per_tok=2, num_key_value_heads=4)),
+    "olmoe-norm": ("olmoe", dict(num_experts=5, num_experts_per_tok=1, norm_topk_prob=True, num_key_value_heads=2, hidden_act="gelu")),
+    "gemma2-types": ("gemma2", dict(head_dim=256, attention_bias=True, num_key_value_heads=1, sliding_window=2, layer_types=["full_attention", "sliding_attention"], query_pre_attn_scalar=256)),
     "gemma2": ("gemma2", dict(head_dim=6, sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=3.0, query_pre_attn_scalar=9)),
     "gemma2-plain": ("gemma2", dict(head_dim=4, attn_logit_softcapping=None, final_logit_softcapping=None, tie_word_embeddings=False)),
     "gpt2": ("gpt2", dict(n_inner=20)),
+    "gpt2-odd": ("gpt2", dict(vocab_size=43, n_embd=15, n_head=3, activation_function="gelu_pytorch_tanh")),
     "gpt2-gelu": ("gpt2", dict(activation_function="gelu", tie_word_embeddings=False, scale_attn_weights=False)),
 }
 storage = {"mistral": torch.bfloat16, "qwen2": torch.float16}
 
 
 def config_of(kind, extra):
+    extra = dict(extra)
+    if is_old and "rope_parameters" in extra:
+        rope = dict(extra.pop("rope_parameters"))
+        extra.update(rope_theta=rope.pop("rope_theta"), rope_scaling=rope)
+        if rope["rope_type"] == "longrope":  # it looks for the length outside
+            extra["original_max_position_embeddings"] = rope.pop("original_max_position_embeddings")
     if kind == "gpt2":
         return CONFIG_MAPPING[kind](**{**dict(vocab_size=40, n_positions=64, n_embd=16, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2), **extra})
     return CONFIG_MAPPING[kind](**{**base, **extra})
@@ -60,7 +77,7 @@ def in_old_spelling(path):
         config["rope_theta"] = rope.pop("rope_theta")
         kind = rope.pop("rope_type")
         config["rope_scaling"] = None if kind == "default" else dict(rope, type=kind) if kind == "linear" else dict(rope, rope_type=kind)
-    config["torch_dtype"] = config.pop("dtype")
+    config["torch_dtype"] = config.pop("dtype", None) or config["torch_dtype"]
     if "num_local_experts" in config:
         config["num_experts"] = config.pop("num_local_experts")
     return config
