@@ -3,8 +3,8 @@ package answer
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +12,7 @@ import (
 	"tokitai/chat"
 	"tokitai/data"
 	"tokitai/engine"
+	"tokitai/internal/readfile"
 	"tokitai/model/huggingface"
 	"tokitai/tokenizer"
 )
@@ -22,15 +23,15 @@ func loadFolder(q *engine.Queue, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Name: nameOf(path), Config: f.Config, Identity: Identity{Policy: "same", Rule: "fma"}}
+	m := &Model{Name: nameOf(path), Config: f.Config, Generation: f.Generation, Notes: f.Notes, Identity: Identity{Policy: "same", Rule: "fma"}}
 	if err := m.readTexts(path); err != nil {
 		f.Close()
 		return nil, err
 	}
 	if m.Ends == nil {
-		if m.Ends, err = endsOf(path, f); err != nil {
-			f.Close()
-			return nil, err
+		m.Ends = []int32{}
+		for _, t := range f.Generation.End {
+			m.Ends = append(m.Ends, int32(t))
 		}
 	}
 	weights, err := f.Load(q.Device())
@@ -50,9 +51,9 @@ func loadFolder(q *engine.Queue, path string) (*Model, error) {
 // readTexts reads the tokenizer and the chat template of a folder.
 func (m *Model) readTexts(path string) error {
 	words := filepath.Join(path, "tokenizer.json")
-	switch t, err := tokenizer.Open(words); {
+	switch t, notes, err := OpenTokenizer(path, m.Config.Vocabulary); {
 	case err == nil:
-		m.Vocabulary = Words(t)
+		m.Vocabulary, m.Notes = Words(t), append(m.Notes, notes...)
 		if m.Identity.Tokenizer, err = digestOfFile(words); err != nil {
 			return err
 		}
@@ -78,6 +79,36 @@ func (m *Model) readTexts(path string) error {
 	return err
 }
 
+// OpenTokenizer reads the tokenizer of a folder whose network has a number of tokens. What the folder says against it, and does
+// not have, is returned as sentences.
+func OpenTokenizer(folder string, vocabulary int) (t *tokenizer.Tokenizer, notes []string, err error) {
+	if t, err = tokenizer.Open(filepath.Join(folder, "tokenizer.json")); err != nil {
+		return nil, nil, err
+	}
+	if n := t.Size(); n > vocabulary {
+		notes = append(notes, fmt.Sprintf("tokenizer.json has ids up to %d, and the network ids below %d: a text with others is refused", n-1, vocabulary))
+	}
+	path := filepath.Join(folder, "tokenizer_config.json")
+	config, err := readfile.Linked(path, maxConfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, notes, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	more, err := t.CompareConfig(config)
+	if err != nil {
+		return nil, nil, badInput("%s: %w", path, err)
+	}
+	for _, n := range more {
+		notes = append(notes, "tokenizer_config.json: "+n)
+	}
+	return t, notes, nil
+}
+
+// maxConfig is the size of the largest tokenizer_config.json that is read.
+const maxConfig = 1 << 26
+
 func digestOfFile(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -85,35 +116,4 @@ func digestOfFile(path string) (string, error) {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
-}
-
-// endsOf returns the tokens that end an answer: those of generation_config.json, else of config.json.
-func endsOf(path string, f *huggingface.Folder) ([]int32, error) {
-	var ends []int
-	if f.Generation != nil {
-		ends = f.Generation.End
-	}
-	if len(ends) == 0 {
-		text, err := os.ReadFile(filepath.Join(path, "config.json"))
-		if err != nil {
-			return nil, err
-		}
-		var config struct {
-			End json.RawMessage `json:"eos_token_id"`
-		}
-		if err := json.Unmarshal(text, &config); err != nil {
-			return nil, badInput("%s: config.json: %w", path, err)
-		}
-		var one *int
-		if json.Unmarshal(config.End, &one) == nil && one != nil {
-			ends = []int{*one}
-		} else {
-			json.Unmarshal(config.End, &ends) // null, or a list
-		}
-	}
-	list := []int32{}
-	for _, t := range ends {
-		list = append(list, int32(t))
-	}
-	return list, nil
 }

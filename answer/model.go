@@ -20,6 +20,7 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/model"
+	"tokitai/model/huggingface"
 	"tokitai/num"
 	"tokitai/tensor"
 	"tokitai/tensor/safetensors"
@@ -33,8 +34,10 @@ type Model struct {
 	Config     model.Config
 	Weights    map[string]*tensor.Tensor
 	Vocabulary Vocabulary
-	Template   *chat.Template // nil if it has none
-	Ends       []int32        // tokens that end an answer
+	Template   *chat.Template          // nil if it has none
+	Ends       []int32                 // tokens that end an answer
+	Generation *huggingface.Generation // what its folder says about sampling; nil if it is no such folder
+	Notes      []string                // what its folder has that has no effect, or limits the model: sentences
 	Identity   Identity
 	Draft      *Model // guesses tokens for its engines, and stays open while they are; nil to guess by what repeats
 
@@ -130,6 +133,29 @@ func asStored(dev device.Device, e *safetensors.Entry, format num.DType) (*tenso
 		values[i] = from.At(0, i)
 	}
 	return tensor.FromFloat32(dev, format, values, e.Shape...)
+}
+
+// Sampling returns how tokens are drawn where a request does not say: as the model's folder wants them drawn, or by
+// DefaultSampling.
+func (m *Model) Sampling() Sampling {
+	s, g := DefaultSampling, m.Generation
+	if g == nil || !g.IsGiven {
+		return s
+	}
+	if s.Repetition = g.Repetition; !g.IsSampled {
+		s.Temperature = 0
+		return s
+	}
+	s.Temperature, s.TopK, s.TopP, s.MinP = g.Temperature, g.TopK, g.TopP, g.MinP
+	return s
+}
+
+// Stops returns the texts in front of which answers end where a request does not say.
+func (m *Model) Stops() []string {
+	if m.Generation == nil {
+		return nil
+	}
+	return m.Generation.Stops
 }
 
 // NewModel returns a model of bytes with given weights, which it owns from then on.

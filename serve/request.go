@@ -32,7 +32,7 @@ func (s *Server) read(body []byte, most int, reader func(*openai.Members, *answe
 		m.Fail("stream_options", "want stream to be true")
 	}
 	r.includeUsage = options.IncludeUsage
-	base := answer.Request{Sampling: answer.DefaultSampling, Most: most, Guesses: s.options.Guesses}
+	base := answer.Request{Sampling: s.model().Sampling(), Stops: s.model().Stops(), Most: most, Guesses: s.options.Guesses}
 	base.Sampling.Seed = answer.Seed()
 	r.Request, err = reader(m, s.model(), openai.Defaults{Base: base, Choices: 1, Date: time.Now().UTC().Format(time.DateOnly)})
 	return r, err

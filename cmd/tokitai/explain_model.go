@@ -13,6 +13,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"tokitai/answer"
+	"tokitai/chat"
+	"tokitai/data"
 	"tokitai/model"
 	"tokitai/model/huggingface"
 )
@@ -43,6 +46,8 @@ type explainedFolder struct {
 	Stored      map[string]int          `json:"stored"` // tensors by format
 	Definitions []explainedDefinition   `json:"definitions"`
 	Generation  *huggingface.Generation `json:"generation,omitempty"`
+	Tokens      int                     `json:"tokens,omitempty"`        // of tokenizer.json
+	Template    bool                    `json:"chat_template,omitempty"` // whether it has one
 	Notes       []string                `json:"notes"`
 }
 
@@ -71,6 +76,7 @@ func (f *explainFlags) explainFolder(w io.Writer, path string) error {
 		Folder: path, Family: folder.Family.Type, Class: folder.Family.Class, Parameters: folder.Parameters, Config: folder.Config,
 		Stored: folder.Stored, Generation: folder.Generation, Notes: append([]string{}, folder.Notes...),
 	}
+	x.explainTexts()
 	p, err := model.NewInference(folder.Config, model.InferenceShape{Tokens: 1, Sequences: 1, Rows: 1, Pages: 1, PageSize: 16, PerSequence: 1})
 	if err != nil {
 		return wrongUse("%s: %v", path, err)
@@ -95,6 +101,27 @@ func (f *explainFlags) explainFolder(w io.Writer, path string) error {
 	return x.print(w)
 }
 
+// explainTexts adds what the folder has for texts. What is not supported of that is a note, since the network is.
+func (x *explainedFolder) explainTexts() {
+	note := func(err error) {
+		x.Notes = append(x.Notes, strings.TrimPrefix(err.Error(), x.Folder+string(filepath.Separator)))
+	}
+	switch t, notes, err := answer.OpenTokenizer(x.Folder, x.Config.Vocabulary); {
+	case err == nil:
+		x.Tokens, x.Notes = t.Size(), append(x.Notes, notes...)
+	case !errors.Is(err, fs.ErrNotExist):
+		note(err)
+	case x.Config.Vocabulary != data.Vocabulary: // whose tokens are bytes
+		x.Notes = append(x.Notes, "there is no tokenizer.json, which generate and serve need")
+	}
+	switch _, err := chat.Open(x.Folder); {
+	case err == nil:
+		x.Template = true
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, chat.ErrNone):
+		note(err)
+	}
+}
+
 func (x *explainedFolder) print(w io.Writer) error {
 	c := &x.Config
 	fmt.Fprintf(w, "%s: %s (%s)\n\n", x.Folder, x.Family, x.Class)
@@ -110,6 +137,12 @@ func (x *explainedFolder) print(w io.Writer) error {
 	row("stored", "%s; weights and activations in %v", strings.Join(stored, ", "), c.Format())
 	row("layers", "%d of width %d", c.Layers, c.Width)
 	row("vocabulary", "%d%s", c.Vocabulary, when(c.Tied, ", the head is the embedding"))
+	if x.Tokens > 0 {
+		row("tokenizer", "ids up to %d", x.Tokens-1)
+	}
+	if x.Template {
+		row("template", "for conversations")
+	}
 	row("attention", "%d heads of %d columns, %d of keys%s", c.Heads, headWidth(c), c.KVHeads, attentionText(c))
 	row("positions", "%s", positionsText(c))
 	row("norm", "%s", normText(c))
@@ -208,8 +241,12 @@ func normText(c *model.Config) string {
 }
 
 func samplingText(g *huggingface.Generation) string {
-	if !g.IsSampled {
-		return fmt.Sprintf("none, the most probable token; ends with %v", g.End)
+	end := fmt.Sprintf("ends with %v%s%s", g.End, when(g.IsGiven && g.Repetition != 1, fmt.Sprintf("; repetition penalty %v", g.Repetition)), when(len(g.Stops) > 0, fmt.Sprintf("; stops in front of %q", g.Stops)))
+	switch {
+	case !g.IsGiven:
+		return "as a request says; " + end
+	case !g.IsSampled:
+		return "none, the most probable token; " + end
 	}
-	return fmt.Sprintf("temperature %v, top-k %d, top-p %v, min-p %v; ends with %v", g.Temperature, g.TopK, g.TopP, g.MinP, g.End)
+	return fmt.Sprintf("temperature %v, top-k %d, top-p %v, min-p %v; %s", g.Temperature, g.TopK, g.TopP, g.MinP, end)
 }

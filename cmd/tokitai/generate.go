@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tokitai/answer"
 	"tokitai/answer/openai"
@@ -52,9 +53,11 @@ Sums of products are rounded by a rule, which the receipt names. Rule fma is the
 every device and slow on GPUs; --rule fast takes that of this device's tensor cores, for a
 model of 16 bits. CPUs compute that one too, so that a replay anywhere gives the same bits.
 
-Of the parameters, repetition, frequency and presence penalties and then biases change the
-logits; temperature, top-k, top-p and min-p choose among them, one after another. Logprobs
-are those of the logits as the model gives them.
+What no flag says of temperature, top-k, top-p, min-p, the repetition penalty and stops is as
+the generation_config.json of MODEL says. Of the parameters, repetition, frequency and
+presence penalties and then biases change the logits; temperature, top-k, top-p and min-p
+choose among them, one after another. Logprobs are those of the logits as the model gives
+them.
 
 --batch reads JSON objects, one in a line, each with "prompt" (a text, or an array of
 tokens) or "messages" (a conversation, for a model with a chat template), and the other
@@ -136,6 +139,7 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 		f.sampling.Bias = append(f.sampling.Bias, answer.Bias{Token: int32(id), Value: v})
 	}
 	return f.withModel(c, args[0], func(q *engine.Queue, m *answer.Model) error {
+		f.take(c.Flags(), m)
 		if f.batch != "" {
 			return f.runBatch(c, q, m)
 		}
@@ -145,6 +149,23 @@ func (f *generateFlags) run(c *cobra.Command, args []string) error {
 		}
 		return f.one(c, q, m, text)
 	})
+}
+
+// take takes what the model's folder says where no flag does.
+func (f *generateFlags) take(flags *pflag.FlagSet, m *answer.Model) {
+	of, to := m.Sampling(), &f.sampling
+	for name, take := range map[string]func(){
+		"temperature":        func() { to.Temperature = of.Temperature },
+		"top-k":              func() { to.TopK = of.TopK },
+		"top-p":              func() { to.TopP = of.TopP },
+		"min-p":              func() { to.MinP = of.MinP },
+		"repetition-penalty": func() { to.Repetition = of.Repetition },
+		"stop":               func() { f.stops = m.Stops() },
+	} {
+		if !flags.Changed(name) {
+			take()
+		}
+	}
 }
 
 // prompt returns the text of the prompt.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"tokitai/answer"
@@ -51,6 +53,9 @@ func (f *modelFlags) load(c *cobra.Command, q *engine.Queue, path string) (*answ
 	progress.end()
 	if err != nil {
 		return nil, err
+	}
+	for _, note := range m.Notes {
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", path, note)
 	}
 	if err := f.follow(q, m); err != nil {
 		m.Close()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"tokitai/internal/jsontree"
 	"tokitai/internal/readfile"
 	"tokitai/model"
 	"tokitai/num"
@@ -22,7 +23,7 @@ type Folder struct {
 	Path       string
 	Family     *Family
 	Config     model.Config // Storage is that of the configuration, or of the first tensor
-	Generation *Generation  // nil without generation_config.json
+	Generation *Generation
 	Weights    []*model.Value
 
 	Parameters int64          // elements of all weights, tied ones once
@@ -69,16 +70,7 @@ func (f *Folder) open() error {
 	if f.Config.Mixture.Balance > 0 {
 		f.Notes = append(f.Notes, "router biases: transformers has none in "+f.Family.Class+", and chooses experts without them")
 	}
-	generationPath := filepath.Join(f.Path, "generation_config.json")
-	switch object, _, err := readObject(generationPath); {
-	case err == nil:
-		if f.Generation, err = readGeneration(object); err != nil {
-			return errorIn(generationPath, err)
-		}
-		for _, s := range f.Generation.Unsupported {
-			f.Notes = append(f.Notes, "generation_config.json: "+s)
-		}
-	case !errors.Is(err, fs.ErrNotExist):
+	if err := f.readGeneration(configPath, object); err != nil {
 		return err
 	}
 	weights := f.weightsPath()
@@ -92,6 +84,39 @@ func (f *Folder) open() error {
 		return err
 	}
 	return f.check()
+}
+
+// readGeneration reads generation_config.json. Where it is missing, or names no token that ends an answer, config.json stands
+// for it.
+func (f *Folder) readGeneration(configPath string, config *jsontree.Value) error {
+	inConfig, err := generationOf(config)
+	if err != nil {
+		return errorIn(configPath, err)
+	}
+	path := filepath.Join(f.Path, "generation_config.json")
+	object, _, err := readObject(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		path, f.Generation = configPath, inConfig
+	case err != nil:
+		return err
+	default:
+		if f.Generation, err = readGeneration(object); err != nil {
+			return errorIn(path, err)
+		}
+		if len(f.Generation.End) == 0 {
+			f.Generation.End = inConfig.End
+		}
+	}
+	for _, end := range f.Generation.End {
+		if end >= f.Config.Vocabulary {
+			return errorIn(path, fmt.Errorf("eos_token_id has %d, and vocab_size is %d", end, f.Config.Vocabulary))
+		}
+	}
+	for _, s := range f.Generation.Unsupported {
+		f.Notes = append(f.Notes, filepath.Base(path)+": "+s)
+	}
+	return nil
 }
 
 // weightsPath returns what transformers would read: folders may have weights in other layouts beside it.

@@ -355,6 +355,9 @@ func TestBroken(t *testing.T) {
 		}},
 		{"temperature is -1", raw("generation_config.json", `{"temperature": -1}`)},
 		{"eos_token_id is \"end\", want a list of numbers", raw("generation_config.json", `{"eos_token_id": "end"}`)},
+		{"config.json: eos_token_id has 11, and vocab_size is 11", set("eos_token_id", []int{2, 11})},
+		{`config.json: eos_token_id is "end", want a list of numbers`, set("eos_token_id", "end")},
+		{"repetition_penalty is 0, want a number above 0", raw("generation_config.json", `{"repetition_penalty": 0}`)},
 		{"no .safetensors file", func(t *testing.T, path string) { os.Remove(filepath.Join(path, "model.safetensors")) }},
 		{"1 tensors that config.json asks for are missing: model.norm.weight", rename("model.norm.weight", "model.norm.wait")},
 		{"9 tensors that config.json asks for are missing", set("num_hidden_layers", 3)},
@@ -489,17 +492,50 @@ func cut(t *testing.T, path string, n int64) {
 func TestGeneration(t *testing.T) {
 	t.Parallel()
 	g, err := huggingface.ParseGeneration([]byte(`{"bos_token_id": 1, "eos_token_id": [2, 7], "do_sample": true, "temperature": 0.7, "top_k": 20, "top_p": 0.8,
-		"repetition_penalty": 1.05, "num_beams": 1, "max_new_tokens": 30, "transformers_version": "4.37.0", "new_setting": 3}`))
+		"repetition_penalty": 1.05, "num_beams": 2, "max_new_tokens": 30, "transformers_version": "4.37.0", "new_setting": 3}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := huggingface.Generation{
 		Begin: 1, Pad: -1, End: []int{2, 7}, IsSampled: true, Temperature: 0.7, TopK: 20, TopP: 0.8, MaxNew: 30,
-		Unsupported: []string{"repetition_penalty is 1.05, which is not supported: answers would be other ones", "new_setting is a setting that is not known here"},
+		Repetition: 1.05, IsGiven: true,
+		Unsupported: []string{"num_beams is 2, which is not supported: answers would be other ones", "new_setting is a setting that is not known here"},
 	}
 	got, _ := json.Marshal(g)
 	if text, _ := json.Marshal(want); !bytes.Equal(got, text) {
 		t.Errorf("%s\nwant %s", got, text)
+	}
+}
+
+// TestGenerationOfConfig: without generation_config.json, or without a token that ends answers in it, config.json stands for it.
+func TestGenerationOfConfig(t *testing.T) {
+	t.Parallel()
+	path := write(t, small, huggingface.WriteOptions{})
+	edit(t, path, func(c map[string]any) {
+		c["eos_token_id"], c["temperature"], c["do_sample"], c["num_beams"] = 3, 0.5, true, 4
+	})
+	for _, c := range []struct {
+		file, notes string
+		temperature float64
+		end         int
+	}{
+		{"", "config.json: num_beams is 4", 0.5, 3},
+		{`{"temperature": 0.7}`, "", 0.7, 3},
+		{`{"eos_token_id": 4, "num_beams": 2}`, "generation_config.json: num_beams is 2", 1, 4},
+	} {
+		if c.file != "" {
+			if err := os.WriteFile(filepath.Join(path, "generation_config.json"), []byte(c.file), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := huggingface.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		if g := f.Generation; g.Temperature != c.temperature || !slices.Equal(g.End, []int{c.end}) || !strings.HasPrefix(strings.Join(f.Notes, "\n"), c.notes) {
+			t.Errorf("%s: %+v, notes %q", c.file, g, f.Notes)
+		}
 	}
 }
 

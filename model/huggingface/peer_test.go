@@ -59,7 +59,7 @@ func TestPeer(t *testing.T) {
 	out := t.TempDir()
 	transformers(t, out)
 	list, err := filepath.Glob(filepath.Join(out, "*.trace"))
-	if err != nil || len(list) < 25 {
+	if err != nil || len(list) < 24 {
 		t.Fatalf("%d folders, %v", len(list), err)
 	}
 	var written []string
@@ -300,6 +300,10 @@ func (p *peer) compare() {
 		p.Errorf("logits differ by %v, the largest is %v: it is another network", worst, size)
 	}
 
+	if !p.has("attention.0.q") {
+		p.Log("this version has no function for the attention of the class: its modules are not compared")
+		return
+	}
 	if p.f.Family.Type == "gpt2" {
 		p.gpt2(n)
 		return

@@ -47,7 +47,7 @@ cases = {
     "olmo2": ("olmo2", dict(attention_bias=True)),
     "olmo2-yarn": ("olmo2", dict(vocab_size=41, num_key_value_heads=1, tie_word_embeddings=True, rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=2.0, original_max_position_embeddings=32))),
     "olmoe": ("olmoe", dict(num_experts=4, num_experts_per_tok=2, num_key_value_heads=4)),
-    "olmoe-norm": ("olmoe", dict(num_experts=5, num_experts_per_tok=1, norm_topk_prob=True, num_key_value_heads=2, hidden_act="gelu")),
+    "olmoe-norm": ("olmoe", dict(num_experts=5, num_experts_per_tok=1, norm_topk_prob=True, num_key_value_heads=2)),
     "gemma2-types": ("gemma2", dict(head_dim=256, attention_bias=True, num_key_value_heads=1, sliding_window=2, layer_types=["full_attention", "sliding_attention"], query_pre_attn_scalar=256)),
     "gemma2": ("gemma2", dict(head_dim=6, sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=3.0, query_pre_attn_scalar=9)),
     "gemma2-plain": ("gemma2", dict(head_dim=4, attn_logit_softcapping=None, final_logit_softcapping=None, tie_word_embeddings=False)),
@@ -109,7 +109,7 @@ def trace(model, tokens):
             handles.append(module.register_forward_hook(hook(name), with_kwargs=True))
 
     source = importlib.import_module(type(model).__module__)
-    attend, turn = source.eager_attention_forward, getattr(source, "apply_rotary_pos_emb", None)
+    attend, turn = getattr(source, "eager_attention_forward", None), getattr(source, "apply_rotary_pos_emb", None)
     counts = [0, 0]
 
     def attention(module, q, k, v, *args, **kwargs):
@@ -130,13 +130,15 @@ def trace(model, tokens):
         counts[1] += 1
         return out
 
-    source.eager_attention_forward = attention
-    if turn:
+    if attend:
+        source.eager_attention_forward = attention
+    if turn and attend:
         source.apply_rotary_pos_emb = rotary
     # The erf of oneDNN is off by six roundings, that of torch's own kernels by two.
     with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False):
         put("logits", model(tokens).logits)
-    source.eager_attention_forward = attend
+    if attend:
+        source.eager_attention_forward = attend
     if turn:
         source.apply_rotary_pos_emb = turn
     for h in handles:
@@ -149,9 +151,12 @@ def main(out):
     torch.set_num_threads(1)
     for number, (name, (kind, extra)) in enumerate(cases.items()):
         torch.manual_seed(number)
+        if is_old and name == "olmo2-yarn":  # its class there has linear and dynamic alone
+            continue
         config = config_of(kind, extra)
         config._attn_implementation = "eager"
-        config._experts_implementation = "eager"
+        if not is_old:
+            config._experts_implementation = "eager"
         model = AutoModelForCausalLM.from_config(config).eval()
         with torch.no_grad():
             for weight, p in model.named_parameters():
