@@ -92,6 +92,12 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if code == exitWrongUse {
 		fmt.Fprintf(stderr, "see '%s --help'\n", command.CommandPath())
 	}
+	if e, ok := errors.AsType[interface {
+		error
+		afterMessage(code int)
+	}](err); ok {
+		e.afterMessage(code)
+	}
 	return code
 }
 

@@ -214,6 +214,11 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	return l.endingJob(f.runAs(c, s, l))
+}
+
+// runAs does what the command is for, alone or as a rank.
+func (f *trainFlags) runAs(c *cobra.Command, s train.Settings, l launched) error {
 	if _, err := f.auditShare(l.Size); err != nil {
 		return err
 	}

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -21,9 +25,50 @@ func (l *launched) meet() (ranks.Group, error) {
 	return ranks.Connect(l.Place, ranks.Options{})
 }
 
+// jobError is an error of a rank because of which the others cannot go on, which the launcher is to end.
+type jobError struct {
+	error
+	manager string
+}
+
+func (e *jobError) Unwrap() error { return e.error }
+
+// afterMessage ends the job.
+func (e *jobError) afterMessage(code int) { abortJob(e.manager, code) }
+
+// endingJob returns an error of a rank as one that ends its job.
+func (l *launched) endingJob(err error) error {
+	if err == nil || l.manager == "" {
+		return err
+	}
+	return &jobError{err, l.manager}
+}
+
+// programDigest is that of the file of this program: two builds may have the same version.
+func programDigest() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
 // trainLaunched trains as one of the ranks that a launcher has started. A rank because of which the others cannot go on ends all of
 // them: the launcher may start them again.
 func (f *trainFlags) trainLaunched(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data, l launched) error {
+	program, err := programDigest()
+	if err != nil {
+		return err
+	}
 	group, err := l.meet()
 	if err != nil {
 		return &verdictError{exitUndecided, err}
@@ -36,6 +81,7 @@ func (f *trainFlags) trainLaunched(c *cobra.Command, q *engine.Queue, s train.Se
 		return err
 	}
 	team := newTeam(group, q, audit)
+	team.Facts = append(team.Facts, ranks.Fact{Name: "the file of the program", Value: program})
 	if l.Rank > 0 {
 		return stoppedByPeer(train.Follow(q, team, s.Config, content))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,7 @@ const (
 type launched struct {
 	ranks.Place        // without an address if the ranks meet by the name of the job
 	onMachine   int    // ranks on the machine of this process
+	manager     string // descriptor of the socket to MPICH; "" under the others
 	job         string // what the ranks of one start of a job have in common, and no others on the machine; "" if nothing is known
 }
 
@@ -45,9 +47,11 @@ func of(name string) func(func(string) string) string {
 	return func(variable func(string) string) string { return variable(name) }
 }
 
-// managerVariable stands for the process that has made the socket PMI_FD: the one that MPICH starts on each machine. MPICH sets
-// no other name of a job.
-const managerVariable = "maker of PMI_FD"
+// managerSocket is the variable with the descriptor of a socket to the process that MPICH starts on each machine.
+const managerSocket = "PMI_FD"
+
+// managerVariable stands for the process that has made this socket. MPICH sets no other name of a job.
+const managerVariable = "maker of " + managerSocket
 
 // readLaunched reads what a launcher has set.
 func readLaunched(variable func(name string) string) (l launched, err error) {
@@ -79,6 +83,9 @@ func (from *launcher) read(variable func(name string) string) (l launched, err e
 	if l.Rank >= l.Size || l.onMachine > l.Size {
 		return l, wrongUse("--ranks env: %s is %d and %s %d, with %d ranks on this machine", from.rank, l.Rank, from.size, l.Size, l.onMachine)
 	}
+	if slices.Contains(from.job, managerVariable) {
+		l.manager = variable(managerSocket)
+	}
 	l.Secret = []byte(variable(secretVariable))
 	if l.onMachine == l.Size && runtime.GOOS == "linux" && variable(addressVariable) == "" {
 		if l.job = from.nameJob(variable); l.job != "" {
@@ -101,7 +108,7 @@ func (from *launcher) nameJob(variable func(name string) string) string {
 	for i, name := range from.job {
 		text := variable(name)
 		if name == managerVariable {
-			text = makerOf(variable("PMI_FD"))
+			text = makerOf(variable(managerSocket))
 		}
 		isKnown = isKnown || i < 2 && text != ""
 		parts = append(parts, text)
