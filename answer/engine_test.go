@@ -295,8 +295,19 @@ func TestChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	underWay, err := e.Start(context.Background(), requests(3, 5)[2])
+	if err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(folder, "model.safetensors")
-	if err := os.Chtimes(file, time.Time{}, time.Unix(1, 0)); err != nil {
+	during := func(int, *answer.Event, string) error { return os.Chtimes(file, time.Time{}, time.Unix(1, 0)) }
+	if _, _, err := e.Complete(context.Background(), requests(3, 5)[2], 1, during); !errors.Is(err, huggingface.ErrChanged) {
+		t.Errorf("an answer that is under way: %v, want %v", err, huggingface.ErrChanged)
+	}
+	if _, err := collect(underWay); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, 1); err != nil { // what is not there any more must not be read
 		t.Fatal(err)
 	}
 	if _, _, err := e.Complete(context.Background(), requests(3, 5)[2], 1, nil); !errors.Is(err, huggingface.ErrChanged) || !strings.Contains(err.Error(), file) {

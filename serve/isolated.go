@@ -37,7 +37,6 @@ type Isolated struct {
 	transport *http.Transport
 	counts    counts
 
-	name    string
 	isUp    atomic.Bool // the process is ready
 	closing chan struct{}
 	closed  chan struct{}
@@ -82,7 +81,6 @@ func Isolate(ctx context.Context, spec spawn.Spec, o Options) (*Isolated, string
 		i.Close()
 		return nil, "", err
 	}
-	i.name = p.name
 	go i.keep(p)
 	return i, p.name, nil
 }
@@ -212,8 +210,11 @@ func (i *Isolated) Close() error {
 
 // serveHealth tells whether requests are answered: they wait while no process is ready.
 func (i *Isolated) serveHealth(x *exchange) error {
-	if i.isUp.Load() || i.work.isStopped() {
-		return i.health(x, i.name)
+	switch {
+	case i.work.isStopped():
+		return errStopping
+	case i.isUp.Load():
+		return i.pass(x)
 	}
 	return newError(http.StatusServiceUnavailable, "server_error", "starting", "the process that computes has ended, and another one is being started")
 }

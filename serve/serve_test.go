@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +23,8 @@ import (
 	"tokitai/backend/cpu"
 	"tokitai/internal/await"
 	"tokitai/internal/testlevel"
+	"tokitai/model"
+	"tokitai/model/huggingface"
 )
 
 // tinyModel has a chat template, in which messages are lines.
@@ -310,8 +314,10 @@ func TestBadInput(t *testing.T) {
 // first.
 func TestBadBodies(t *testing.T) {
 	o := DefaultOptions
-	o.Keys, o.Stall = []string{"secret"}, time.Second
-	server, _, _ := start(t, answer.DefaultLimits, o)
+	o.Keys = []string{"secret"}
+	patient, _, _ := start(t, answer.DefaultLimits, o)
+	o.Stall = 300 * time.Millisecond
+	impatient, _, _ := start(t, answer.DefaultLimits, o)
 	const key = "Authorization: Bearer secret\r\n"
 	for _, x := range []struct {
 		name, header, body, want string
@@ -322,6 +328,10 @@ func TestBadBodies(t *testing.T) {
 		{"too large, and not sent", key + "Content-Length: 10000000\r\nExpect: 100-continue", "", "HTTP/1.1 413 "},
 		{"a chunk", key + "Transfer-Encoding: chunked", "zz\r\n", "HTTP/1.1 400 "},
 	} {
+		server := patient
+		if strings.HasPrefix(x.name, "half") {
+			server = impatient
+		}
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -379,6 +389,42 @@ func TestKeys(t *testing.T) {
 	_, text = get(t, server.URL+"/metrics", "Authorization", "Bearer one")
 	if !strings.Contains(text, `tokitai_requests_total{path="/v1/models",status="401"} 2`) || !strings.Contains(text, `tokitai_request_seconds_count{path="/health"} 2`) {
 		t.Errorf("metrics: %s", text)
+	}
+}
+
+// TestChangedFile: a server whose model has been written over answers nothing, and its health says why.
+func TestChangedFile(t *testing.T) {
+	m, err := tinyModel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(t.TempDir(), "tiny")
+	err = huggingface.Write(folder, m.Config, func(w *model.Value) ([]byte, error) { return m.Weights[w.Name].Bytes() }, huggingface.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = answer.Load(cpu.Queue(), folder); err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	e, err := answer.NewEngine(cpu.Queue(), m, answer.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	server := httptest.NewServer(New(e, DefaultOptions))
+	defer server.Close()
+	if status, text := get(t, server.URL+"/health"); status != 200 {
+		t.Fatal(text)
+	}
+	if err := os.Chtimes(filepath.Join(folder, "model.safetensors"), time.Time{}, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := get(t, server.URL+"/health"); status != 503 || !strings.Contains(text, "has changed since it was loaded") {
+		t.Errorf("the health is %d %s", status, text)
+	}
+	if status, text, _ := post(t, server.URL+"/v1/completions", `{"prompt":"a"}`); status != 500 || !strings.Contains(text, "has changed since it was loaded") {
+		t.Errorf("a request gets %d %s", status, text)
 	}
 }
 

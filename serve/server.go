@@ -342,7 +342,12 @@ func (g *gate) health(x *exchange, model string) error {
 	return writeJSON(x, http.StatusOK, map[string]any{"status": "ok", "model": model})
 }
 
-func (s *Server) serveHealth(x *exchange) error { return s.health(x, s.model().Name) }
+func (s *Server) serveHealth(x *exchange) error {
+	if err := s.model().Unchanged(); err != nil {
+		return newError(http.StatusServiceUnavailable, "server_error", "changed", "%v", err)
+	}
+	return s.health(x, s.model().Name)
+}
 
 // modelObject is a model as /v1/models has it.
 func (s *Server) modelObject() map[string]any {
