@@ -4,12 +4,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"tokitai/answer"
 	"tokitai/internal/browser"
+	"tokitai/internal/testlevel"
 	"tokitai/internal/tool"
 )
 
@@ -108,6 +111,27 @@ print("done")
 `
 	out, err := exec.Command(python, "-c", script, server.URL).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "done") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestGoClient runs OpenAI's own client for Go against the server. The client is no dependency of this module: a module of its
+// own has it.
+func TestGoClient(t *testing.T) {
+	testlevel.Need(t, testlevel.Quick, "the client takes seconds to be compiled")
+	program := filepath.Join(t.TempDir(), "client")
+	build := exec.CommandContext(t.Context(), tool.Need(t, "go"), "build", "-trimpath", "-o", program, ".")
+	build.Dir, build.Env = filepath.Join("testdata", "goclient"), append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		if strings.Contains(string(out), "dial tcp") || strings.Contains(string(out), "module lookup disabled") || strings.Contains(string(out), "no such host") {
+			tool.Missing(t, "openai-go", string(out))
+		}
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o := DefaultOptions
+	o.Keys = []string{"secret"}
+	server, _, _ := start(t, answer.DefaultLimits, o)
+	if out, err := exec.CommandContext(t.Context(), program, server.URL).CombinedOutput(); err != nil || string(out) != "done\n" {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
