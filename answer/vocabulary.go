@@ -20,6 +20,9 @@ type Vocabulary interface {
 
 	// Piece returns a token as it is spelled, for people.
 	Piece(id int32) (string, bool)
+
+	// Bytes returns the bytes that a token stands for in a text.
+	Bytes(id int32) ([]byte, bool)
 }
 
 // Text decodes tokens one by one into text that is UTF-8: a character comes with its last token.
@@ -69,6 +72,14 @@ func (Bytes) Piece(id int32) (string, bool) {
 		return string(rune(id)), true
 	}
 	return fmt.Sprintf("<0x%02X>", id), true
+}
+
+// Bytes returns a byte. The token in front of documents stands for none.
+func (Bytes) Bytes(id int32) ([]byte, bool) {
+	if id < 0 || id > 255 {
+		return nil, id == data.Beginning
+	}
+	return []byte{byte(id)}, true
 }
 
 // Text begins a text of bytes.

@@ -122,10 +122,10 @@ func (s *Server) piece(token int32) string {
 }
 
 func (s *Server) chatLogprob(token int32, logprob float32) chatLogprob {
-	piece := s.piece(token)
-	l := chatLogprob{Token: piece, Logprob: finite(logprob)}
-	for i := range len(piece) {
-		l.Bytes = append(l.Bytes, int(piece[i]))
+	l := chatLogprob{Token: s.piece(token), Logprob: finite(logprob)}
+	raw, _ := s.model().Vocabulary.Bytes(token)
+	for _, b := range raw {
+		l.Bytes = append(l.Bytes, int(b))
 	}
 	return l
 }

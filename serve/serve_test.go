@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +102,7 @@ type decoded struct {
 			Offsets []int                `json:"text_offset"`
 			Content []struct {
 				Token string
+				Bytes []int
 				Top   []struct{ Token string } `json:"top_logprobs"`
 			}
 		}
@@ -229,6 +231,10 @@ func TestChat(t *testing.T) {
 	_, direct, _ := post(t, server.URL+"/v1/completions", `{"prompt":[115,58,120,10,117,58,104,105,10,97,58],"seed":2,"max_tokens":8}`)
 	if want := decode(t, direct).Choices[0].Text; d.Choices[0].Message.Content != want {
 		t.Errorf("the answer is %q, and to the same tokens %q", d.Choices[0].Message.Content, want)
+	}
+	_, text, _ = post(t, server.URL+"/v1/chat/completions", body+`,"logit_bias":{"255":100}}`)
+	if c := decode(t, text).Choices[0].Logprobs.Content[0]; c.Token != "<0xFF>" || !slices.Equal(c.Bytes, []int{255}) {
+		t.Errorf("a byte that is no character is %+v", c)
 	}
 	_, stream, _ := post(t, server.URL+"/v1/chat/completions", body+`,"stream":true}`)
 	texts, last, _ := streamed(t, stream)

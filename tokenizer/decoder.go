@@ -50,6 +50,35 @@ func (t *Tokenizer) NewStream(o DecodeOptions) *Stream {
 	return s
 }
 
+// Bytes returns the bytes that an id stands for in a text, behind others. A character may have its bytes in several tokens.
+func (t *Tokenizer) Bytes(id int32) ([]byte, bool) {
+	token, ok := t.tokens[id]
+	s := t.NewStream(DecodeOptions{})
+	p := piece{text: token.text, isStart: true}
+	for i := len(s.stages) - 1; i >= 0 && ok; i-- {
+		stage := s.stages[i]
+		switch stage := stage.(type) {
+		case *fallbackStage:
+			if b, isByte := fallbackByte(p.text); isByte {
+				return []byte{b}, true
+			}
+			continue
+		case *byteLevelStage:
+			if raw, isRaw := rawBytes(p.text); isRaw {
+				return []byte(raw), true
+			}
+			continue
+		case *metaspaceStage:
+			stage.begun = true
+		case *fuseStage:
+			stage.begun = true
+		}
+		stage.to(func(next piece) { p = next })
+		stage.add(p)
+	}
+	return []byte(p.text), ok
+}
+
 // Next adds an id and returns the text that is certain now and was not before. It refuses ids
 // that the tokenizer does not have.
 func (s *Stream) Next(id int32) (string, error) {

@@ -128,6 +128,35 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestBytes: the bytes of the tokens of a text are those of the text behind another one.
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	for _, family := range families {
+		k := open(t, family)
+		const text = "a b, größer 日本 😀\n"
+		ids, err := k.Encode(text, tokenizer.EncodeOptions{NoSpecial: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []byte
+		for _, id := range ids {
+			b, ok := k.Bytes(id)
+			if !ok {
+				t.Errorf("%s: %d has no bytes", family, id)
+			}
+			all = append(all, b...)
+		}
+		first, err := k.Decode(ids, tokenizer.DecodeOptions{})
+		both, err2 := k.Decode(slices.Concat(ids, ids), tokenizer.DecodeOptions{})
+		if want := strings.TrimPrefix(both, first); err != nil || err2 != nil || string(all) != want {
+			t.Errorf("%s: the bytes are %q, want %q, %v, %v", family, all, want, err, err2)
+		}
+		if _, ok := k.Bytes(1 << 30); ok {
+			t.Errorf("%s: an id without a token has bytes", family)
+		}
+	}
+}
+
 // TestSplitCharacter: a character comes with the last of its bytes; from bytes of byte fallback,
 // when their run ends.
 func TestSplitCharacter(t *testing.T) {
