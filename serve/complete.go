@@ -174,7 +174,7 @@ func (c *completion) tell(p, choice int, event *answer.Event, finish string) err
 			if err := c.sendChoice(first); err != nil {
 				return err
 			}
-		case c.r.Echo && !c.r.Base.Logprobs:
+		case c.r.Echo:
 			first.Text = &c.r.Prompts[p].Text
 			if err := c.sendChoice(first); err != nil {
 				return err
@@ -188,9 +188,6 @@ func (c *completion) tell(p, choice int, event *answer.Event, finish string) err
 			offset := c.offsets[at] - 1
 			one.Logprobs = c.server.logprobs(c.r, []answer.Event{*event}, &offset)
 			c.offsets[at] = offset + 1
-			if event.IsPrompt {
-				text = c.server.piece(event.Token)
-			}
 		}
 		if text == "" && !c.r.Base.Logprobs {
 			return nil

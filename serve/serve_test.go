@@ -202,6 +202,12 @@ func TestCompletions(t *testing.T) {
 	if top := l.Top[4][l.Tokens[4]]; top != *l.Values[4] {
 		t.Errorf("the token taken has the logprob %v, and as the likeliest %v", *l.Values[4], top)
 	}
+	const unicode = `{"prompt":"Übung 日","echo":true,"logprobs":1,"max_tokens":3,"seed":1,"ignore_eos":true`
+	_, text, _ = post(t, server.URL+"/v1/completions", unicode+"}")
+	_, stream, _ = post(t, server.URL+"/v1/completions", unicode+`,"stream":true}`)
+	if texts, _, _ := streamed(t, stream); texts[0] != decode(t, text).Choices[0].Text || !strings.HasPrefix(texts[0], "Übung 日") {
+		t.Errorf("the echo of a stream is %q, and %s", texts[0], text)
+	}
 	_, zero, _ := post(t, server.URL+"/v1/completions", `{"prompt":[256,97,98,99],"echo":true,"logprobs":1,"max_tokens":0}`)
 	if z := decode(t, zero).Choices[0].Logprobs; len(z.Values) != 4 || *z.Values[3] != *l.Values[3] {
 		t.Errorf("echo alone: %s", zero)
