@@ -173,7 +173,7 @@ func (t *Trainer) namesOfSums(rank int) (list []string) {
 	}
 	sums = append(sums, "the loss")
 	for _, r := range t.network.Routers {
-		routers = append(routers, "the counts of "+r.Name, "the entropy of "+r.Name)
+		routers = append(routers, r.Counts, r.Entropy)
 	}
 	from, to := leavesOf(t.config.Leaves, t.team.Size(), rank)
 	for leaf := from; leaf < to; leaf++ {

@@ -308,6 +308,45 @@ func followFaulty(with Team, c Config, plant func(tr *Trainer, o order) error) e
 	}
 }
 
+// TestAuditOthers: an audit is right about runs of other kinds too: with SGD, with routers, and with weights that are divided among ranks.
+func TestAuditOthers(t *testing.T) {
+	t.Parallel()
+	momentum := bf16(balanced(1e-3))
+	momentum.Optimizer, momentum.Decay = "sgd", 0.1
+	for title, c := range map[string]struct {
+		s     Settings
+		ranks int
+		plant fault // on rank 1
+		want  string
+	}{
+		"sgd, mixture": {s: momentum, ranks: 3},
+		"counts of tokens": {s: momentum, ranks: 3, want: "rank 1 computes other bits of model.layers.1.mlp.sort.counts in leaf 2 than rank 2", plant: func(tr *Trainer) error {
+			l := &tr.levels[0]
+			l.recording = &faultyCalls{recorded: l.recording, after: func() error {
+				x := l.leaf.Tensor(tr.network.Routers[0].Counts)
+				counts, err := x.Int32s()
+				if err != nil {
+					return err
+				}
+				counts = slices.Clone(counts)
+				counts[0] ^= 1
+				return x.SetInt32s(counts)
+			}}
+			return nil
+		}},
+		"parts of weights": {s: wide(), ranks: 3, want: "rank 1 computes other bits of the update of optimizer.m.", plant: faultyUpdate(func(s *shard) []*tensor.Tensor { return s.m })},
+	} {
+		s := ranked(c.s)
+		want := take(t, newTrainer(t, cpu.Queue(), s.Config), 2)
+		got, errs := auditedSteps(t, c.ranks, Team{Audit: 1}, s.Config, 2, 1, c.plant)
+		for r, err := range errs {
+			if c.want == "" && (err != nil || r == 0 && got != want) || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), "step 2: "+c.want)) {
+				t.Errorf("%s: rank %d: %+v, want %+v; error %v, want %s", title, r, got, want, err, c.want)
+			}
+		}
+	}
+}
+
 // TestAuditJudge: a third opinion comes from a third rank, from another device if there is one, or else, with two ranks, from the
 // first once more; the rank that is wrong is named all the same, also if it is the auditor.
 func TestAuditJudge(t *testing.T) {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"testing"
 
 	"tokitai/internal/await"
+	"tokitai/ranks"
 	"tokitai/train"
 )
 
@@ -100,5 +103,31 @@ func TestTrainRanksStopped(t *testing.T) {
 		if err := syscall.Kill(pid, 0); err == nil {
 			t.Errorf("process %d of a rank is left", pid)
 		}
+	}
+}
+
+// TestRestarts: a run one of whose ranks is named goes on three times without a new checkpoint, and ranks that a launcher has started end
+// with the exit code that says so.
+func TestRestarts(t *testing.T) {
+	t.Parallel()
+	named := fmt.Errorf("step 3: %w", &ranks.PeerError{Rank: 2, Problem: "computes other bits"})
+	var r restarts
+	for _, from := range []int{0, 5} { // the step of the last checkpoint
+		for i := range maxRestarts + 1 {
+			if got, want := r.allows(t.Context(), named, from), i < maxRestarts; got != want {
+				t.Errorf("the run goes on behind step %d, for the time %d: %v, want %v", from, i+1, got, want)
+			}
+		}
+	}
+	if r.allows(t.Context(), errors.New("no space left"), 10) {
+		t.Error("a run goes on behind an error that is not about a rank")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if r.allows(ctx, named, 10) {
+		t.Error("a run goes on behind an interrupt")
+	}
+	if e, ok := errors.AsType[*verdictError](stoppedByPeer(named)); !ok || e.code != exitUndecided {
+		t.Errorf("launched ranks end with %v, want the exit code %d", e, exitUndecided)
 	}
 }
