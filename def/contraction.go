@@ -256,8 +256,8 @@ func (f *Product) divisible(d *Definition) string {
 	return letter
 }
 
-func (f *Product) checkFactor(d *Definition, o Operand) bool {
-	return o.Name == d.Operands[f.Left].Name
+func (f *Product) mayBeFP8(d *Definition, o Operand) bool {
+	return o.Name == d.Operands[f.Left].Name || o.Name == d.Operands[f.Right].Name
 }
 
 func (f *Product) digest(w io.Writer) { fmt.Fprintf(w, "%+v\n", *f) }

@@ -236,8 +236,8 @@ func (d *Definition) checkRule(o Operand) error {
 		if !f.IsFloat() {
 			return fmt.Errorf("operand %s: %s does not store real values", o.Name, f)
 		}
-		if f.IsFP8() && !d.Form.checkFactor(d, o) {
-			return fmt.Errorf("operand %s: %s stores factors of matrix products alone", o.Name, f)
+		if f.IsFP8() && !d.Form.mayBeFP8(d, o) {
+			return fmt.Errorf("operand %s: %w", o.Name, errFP8(f))
 		}
 	}
 	if o.DTypes.Like == "" && len(o.DTypes.Allowed) == 0 {
@@ -255,8 +255,31 @@ func (d *Definition) checkRule(o Operand) error {
 		if at = d.Operands[i]; at.IsInt() {
 			return fmt.Errorf("operand %s is stored like %s, which does not store real values", o.Name, at.Name)
 		}
+		if f := slices.IndexFunc(at.DTypes.Allowed, num.DType.IsFP8); f >= 0 && !d.Form.mayBeFP8(d, o) {
+			return fmt.Errorf("operand %s is stored like %s: %w", o.Name, at.Name, errFP8(at.DTypes.Allowed[f]))
+		}
 	}
 	return fmt.Errorf("operand %s is stored like %s, which is stored like %s in turn", o.Name, o.DTypes.Like, o.Name)
+}
+
+// inFP8 returns the first format of FP8 in which an operand may be stored, or NoDType.
+func (d *Definition) inFP8(operand int) num.DType {
+	rule := d.Operands[operand].DTypes
+	for range d.Operands {
+		if i := slices.IndexFunc(rule.Allowed, num.DType.IsFP8); i >= 0 {
+			return rule.Allowed[i]
+		}
+		if operand = d.Operand(rule.Like); operand < 0 {
+			break
+		}
+		rule = d.Operands[operand].DTypes
+	}
+	return num.NoDType
+}
+
+// errFP8 says what may be stored in FP8.
+func errFP8(f num.DType) error {
+	return fmt.Errorf("%s stores factors of matrix products and outputs of rowwise definitions alone", f)
 }
 
 // storesInt reports whether the value that an output stores is an int32.

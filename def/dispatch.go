@@ -49,7 +49,7 @@ func (f *Sort) independent(*Definition) []string { return nil }
 
 func (f *Sort) divisible(*Definition) string { return "" }
 
-func (f *Sort) checkFactor(*Definition, Operand) bool { return false }
+func (f *Sort) mayBeFP8(*Definition, Operand) bool { return false }
 
 func (f *Sort) print(d *Definition, s *strings.Builder, _ bool) {
 	name := func(i int) string { return d.Operands[i].Name }

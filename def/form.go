@@ -22,7 +22,7 @@ type Form interface {
 	batchUse(d *Definition, operand int) (BatchUse, string)
 	independent(d *Definition) []string
 	divisible(d *Definition) string
-	checkFactor(d *Definition, o Operand) bool // whether an operand may have a format for factors alone
+	mayBeFP8(d *Definition, o Operand) bool // whether an operand may be stored in FP8
 
 	print(d *Definition, s *strings.Builder, docs bool) // the text below operands and parameters
 	digest(w io.Writer)                                 // everything that others read of the form

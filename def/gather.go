@@ -46,7 +46,7 @@ func (f *Lookup) independent(*Definition) []string { return []string{"Q", "D"} }
 
 func (f *Lookup) divisible(*Definition) string { return "Q" }
 
-func (f *Lookup) checkFactor(*Definition, Operand) bool { return false }
+func (f *Lookup) mayBeFP8(*Definition, Operand) bool { return false }
 
 func (f *Lookup) print(d *Definition, s *strings.Builder, _ bool) {
 	fmt.Fprintf(s, "  %s[q,d] <- bits of %s[%s[q],d], +0 for a bad index\n", d.Operands[f.Out].Name, d.Operands[f.Table].Name, d.Operands[f.Index].Name)

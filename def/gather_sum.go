@@ -62,7 +62,7 @@ func (f *LookupSum) independent(*Definition) []string { return []string{"Q", "D"
 
 func (f *LookupSum) divisible(*Definition) string { return "Q" }
 
-func (f *LookupSum) checkFactor(*Definition, Operand) bool { return false }
+func (f *LookupSum) mayBeFP8(*Definition, Operand) bool { return false }
 
 func (f *LookupSum) print(d *Definition, s *strings.Builder, _ bool) {
 	index, table, out := d.Operands[f.Index].Name, d.Operands[f.Table].Name, d.Operands[f.Out].Name

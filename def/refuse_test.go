@@ -423,10 +423,22 @@ func TestRefusedTables(t *testing.T) {
 			`test: a may be stored "as b", want formats of its own, of one byte or of more`},
 		{"a table of bytes", func() (*def.Definition, error) {
 			return def.Rowwise("test", func(b *def.Builder) { b.Out("y", b.In("x", def.Only(num.E4M3))) })
-		}, "test: operand x: e4m3 stores factors of matrix products alone"},
+		}, "test: operand x: e4m3 stores factors of matrix products and outputs of rowwise definitions alone"},
+		{"an input like an output of a byte", func() (*def.Definition, error) {
+			return def.Rowwise("test", func(b *def.Builder) {
+				b.In("x", def.Like("y"))
+				b.Out("y", b.In("z"), def.Only(num.E4M3))
+			})
+		}, "test: operand x is stored like y: e4m3 stores factors of matrix products and outputs of rowwise definitions alone"},
+		{"bytes in place", func() (*def.Definition, error) {
+			return def.Rowwise("test", func(b *def.Builder) { b.Out("y", b.In("y", def.Only(num.E4M3))) })
+		}, "test: operand y: e4m3 stores factors of matrix products and outputs of rowwise definitions alone"},
+		{"rounding as an output of bytes", func() (*def.Definition, error) {
+			return def.Rowwise("test", func(b *def.Builder) { b.Out("y", b.In("x").Round(def.StorageOf("y")), def.Only(num.E4M3)) })
+		}, "test: round(x): e4m3 stores factors of matrix products and outputs of rowwise definitions alone"},
 		{"rounding to a byte", func() (*def.Definition, error) {
 			return def.Rowwise("test", func(b *def.Builder) { b.Out("y", b.In("x").Round(def.FixedStorage(num.E5M2))) })
-		}, "test: round(x): e5m2 stores factors of matrix products alone"},
+		}, "test: round(x): e5m2 stores factors of matrix products and outputs of rowwise definitions alone"},
 		{"two operands of one name", contraction(func(f *def.ContractionForm) { f.Right = "a" }), "test: operand a is declared twice"},
 		{"a bad operand name", contraction(func(f *def.ContractionForm) { f.Result = "a*b" }), `test: operand "a*b": want a name like x or dgamma`},
 		{"a gather of one name", func() (*def.Definition, error) {

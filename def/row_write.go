@@ -49,7 +49,7 @@ func (f *RowWrite) independent(*Definition) []string { return []string{"D"} }
 
 func (f *RowWrite) divisible(*Definition) string { return "D" }
 
-func (f *RowWrite) checkFactor(*Definition, Operand) bool { return false }
+func (f *RowWrite) mayBeFP8(*Definition, Operand) bool { return false }
 
 func (f *RowWrite) print(d *Definition, s *strings.Builder, _ bool) {
 	index, rows, table := d.Operands[f.Index].Name, d.Operands[f.Rows].Name, d.Operands[f.Table].Name

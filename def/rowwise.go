@@ -376,8 +376,10 @@ func (b *Builder) checkLeaves() error {
 				return fmt.Errorf("%s: rounds to the storage of %s, which is not an operand", n.brief(), n.Storage.Of)
 			case n.Storage.Of != "" && b.d.Operands[o].IsInt(), n.Storage.Of == "" && !n.Storage.Fixed.IsFloat():
 				return fmt.Errorf("%s: %s does not store real values", n.brief(), n.Storage)
+			case n.Storage.Of != "" && b.d.inFP8(o) != num.NoDType:
+				return fmt.Errorf("%s: %w", n.brief(), errFP8(b.d.inFP8(o)))
 			case n.Storage.Fixed.IsFP8():
-				return fmt.Errorf("%s: %s stores factors of matrix products alone", n.brief(), n.Storage)
+				return fmt.Errorf("%s: %w", n.brief(), errFP8(n.Storage.Fixed))
 			}
 		case n.Op == OpCall:
 			if other := functions[n.Func.Name]; other != nil && other != n.Func {

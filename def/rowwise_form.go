@@ -112,7 +112,8 @@ func (f *Expression) isFlat(d *Definition) bool {
 	return true
 }
 
-func (f *Expression) checkFactor(*Definition, Operand) bool { return false }
+// mayBeFP8 returns true for what is written and never read: no pass widens FP8.
+func (f *Expression) mayBeFP8(_ *Definition, o Operand) bool { return o.IsOut && !o.IsIn }
 
 func (f *Expression) print(d *Definition, s *strings.Builder, docs bool) {
 	names := nodeNames(f.Math.Nodes, d)

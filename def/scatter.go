@@ -61,7 +61,7 @@ func (f *Scatter) independent(*Definition) []string { return []string{"D"} }
 
 func (f *Scatter) divisible(*Definition) string { return "D" }
 
-func (f *Scatter) checkFactor(*Definition, Operand) bool { return false }
+func (f *Scatter) mayBeFP8(*Definition, Operand) bool { return false }
 
 func (f *Scatter) print(d *Definition, s *strings.Builder, _ bool) {
 	index, rows, result := d.Operands[f.Index].Name, d.Operands[f.Rows].Name, d.Operands[f.Result].Name

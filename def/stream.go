@@ -378,7 +378,7 @@ func (f *Stream) independent(*Definition) []string { return []string{"G", "J"} }
 
 func (f *Stream) divisible(*Definition) string { return "" }
 
-func (f *Stream) checkFactor(*Definition, Operand) bool { return false }
+func (f *Stream) mayBeFP8(*Definition, Operand) bool { return false }
 
 func (f *Stream) print(d *Definition, s *strings.Builder, docs bool) {
 	args := append([]string{d.Operands[f.Value].Name}, f.printBody(d, s)...)

@@ -40,6 +40,18 @@ type body struct {
 	table                          Ref // of the embedding
 	cos, sin, positionQ, positionK Ref
 	zeros                          Ref // biases of experts that have none
+
+	linears   []string         // names of the linear layers
+	isExcept  map[string]bool  // those that FP8 excepts
+	quantised map[*Value][]Ref // rows in e4m3 and their scales, of what Quantize has had
+}
+
+func newBody(c Config, tokens int) body {
+	b := body{Builder: NewBuilder(), Config: c, tokens: tokens, format: c.Format(), isExcept: map[string]bool{}, quantised: map[*Value][]Ref{}}
+	for _, name := range c.FP8.Except.Values() {
+		b.isExcept[name] = true
+	}
+	return b
 }
 
 // embed returns the residual stream of tokens, an int32 each. It declares the inputs that say where tokens stand:
@@ -177,7 +189,13 @@ func (d *body) normTo(name string, x Ref, width int) Ref {
 }
 
 func (d *body) linear(name string, x Ref, in, out int, hasBias bool) Ref {
-	y := d.Call(name, Linear, nil, x, d.Weight(name+".weight", d.format, out, in))[0]
+	d.linears = append(d.linears, name)
+	var y Ref
+	if d.isFP8(name) {
+		y = d.linearFP8(name, x, in, out)
+	} else {
+		y = d.Call(name, Linear, nil, x, d.Weight(name+".weight", d.format, out, in))[0]
+	}
 	if !hasBias {
 		return y
 	}

@@ -44,6 +44,7 @@ type Config struct {
 	Windows        Numbers `json:"windows,omitempty"`         // for each layer how many keys a query sees, itself included, 0 for all; none for 0 everywhere
 	Rope           Rope    `json:"rope,omitzero"`
 	Mixture        Mixture `json:"mixture,omitzero"`
+	FP8            FP8     `json:"fp8,omitzero"` // of linear layers; none if it is zero
 }
 
 // Mixture describes the experts of a mixture: feed-forward layers with a gate, of which every token goes
@@ -133,6 +134,9 @@ func (c *Config) Check() error {
 		if err := c.Rope.check(c.Block, c.headWidth()/2); err != nil {
 			return err
 		}
+	}
+	if err := c.FP8.check(); err != nil {
+		return err
 	}
 	return c.Mixture.check(c.Layers)
 }

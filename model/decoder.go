@@ -51,7 +51,10 @@ func NewDecoder(c Config, sequences int, training bool) (*Decoder, error) {
 	if training && c.Format() == num.F16 {
 		return nil, fmt.Errorf("precision is f16, want f32 or bf16 for training: most gradients are too small for f16")
 	}
-	d := &decoder{body: body{Builder: NewBuilder(), Config: c, tokens: sequences * c.Block, format: c.Format()}, sequences: sequences, training: training}
+	if training && c.FP8.IsUsed() {
+		return nil, fmt.Errorf("weights are in FP8, in which they have no gradients: nothing can be trained")
+	}
+	d := &decoder{body: newBody(c, sequences*c.Block), sequences: sequences, training: training}
 	full := &Decoder{Network: Network{block: c.Block}, Config: c, Sequences: sequences}
 	full.constants = full.tables
 	if training {
@@ -172,7 +175,7 @@ func (c *Config) Weights() ([]*Value, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	d := &decoder{body: body{Builder: NewBuilder(), Config: *c, tokens: 1, format: c.Format()}, sequences: 1}
+	d := &decoder{body: newBody(*c, 1), sequences: 1}
 	d.forward()
 	if d.err != nil {
 		return nil, d.err

@@ -52,8 +52,8 @@ func NewInference(c Config, s InferenceShape) (*Inference, error) {
 	if s.Tokens < 1 || s.Sequences < 1 || s.Rows < 1 || s.Pages < 1 || s.PerSequence < 1 || !isPower {
 		return nil, fmt.Errorf("inference of %+v, want sizes of at least 1, and pages of a power of two from 16 to 256", s)
 	}
-	d := &inference{body: body{Builder: NewBuilder(), Config: c, tokens: s.Tokens, format: c.Format(), joins: true}, shape: s}
-	d.attend = d.cached
+	d := &inference{body: newBody(c, s.Tokens), shape: s}
+	d.joins, d.attend = true, d.cached
 	tokens := d.Input(Tokens, num.I32, s.Tokens)
 	d.starts, d.lengths = d.Input(QueryStarts, num.I32, s.Sequences+1), d.Input(KeyLengths, num.I32, s.Sequences)
 	d.pages, d.slots = d.Input(PageTable, num.I32, s.Sequences, s.PerSequence), d.Input(Slots, num.I32, s.Tokens)

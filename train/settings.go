@@ -212,10 +212,14 @@ func (s *Settings) Set(assignment string) error {
 	return s.decode([]byte("{" + strconv.Quote(name) + ":" + value + "}"))
 }
 
-// Names lists the names of all settings, in order.
+// Names lists the names of all settings, in order, but for fp8: a network with weights in FP8 is not trained.
 func Names() []string {
 	var names []string
-	eachField(reflect.ValueOf(Default()), func(name string, _ any) { names = append(names, name) })
+	eachField(reflect.ValueOf(Default()), func(name string, _ any) {
+		if name != "fp8" {
+			names = append(names, name)
+		}
+	})
 	return names
 }
 
@@ -255,6 +259,8 @@ func (s *Settings) Check() error {
 	share := func(v float64) bool { return v >= 0 && v < 1 }
 	size := func(v float64) bool { return v >= 0 && v <= math.MaxFloat32 }
 	switch {
+	case s.FP8.IsUsed():
+		return badInput("fp8 is set, and weights in FP8 have no gradients: nothing can be trained")
 	case s.HasFeatures() && (s.Tokenizer != "" || s.SampleEvery != 0):
 		return badInput("tokenizer is %q and sample_every %d: a network of features has neither tokens nor samples of text", s.Tokenizer, s.SampleEvery)
 	case s.Tokenizer == "bytes" && s.Vocabulary != data.Vocabulary:

@@ -50,6 +50,8 @@ var poisons = map[num.DType][2]uint64{
 	num.F16:  {0x7e5a, 0xff2d},
 	num.BF16: {0x7fda, 0xffad},
 	num.F32:  {0x7fc5a5a5, 0xffda5a5a},
+	num.E4M3: {0x7f, 0xff}, // which has no others
+	num.E5M2: {0x7f, 0xfd},
 	num.I32:  {0x9e5a5a5a, 0xe1a5a5a5},
 	num.I64:  {0x9e5a5a5a_a5c35a3c, 0xe1a5a5a5_5a3ca5c3},
 }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -57,7 +58,8 @@ type compiler struct {
 	class    func(d *def.Definition, c *lower.Call) int // nil if all calls run the same code
 	compile  func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error)
 	supports func(machine.Set) bool
-	factors  func(machine.Set) []num.DType // of contractions; nil for other forms
+	factors  func(machine.Set) []num.DType                           // of contractions; nil for other forms
+	suits    func(device.Device, *def.Definition, *lower.Call) error // nil for all calls
 }
 
 // compilerOf returns the compiler for a form, or nil.
@@ -69,7 +71,7 @@ func compilerOf(f def.Form) *compiler {
 			func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error) {
 				return jit.Compile(d, dtypes, jit.Class(class), set)
 			},
-			anySet, nil,
+			anySet, nil, storesNoFP8,
 		}
 	case *def.Product:
 		return alike(multiply, anySet, factors)
@@ -122,18 +124,30 @@ func factors(set machine.Set) []num.DType {
 
 func anySet(machine.Set) bool { return true }
 
+// storesNoFP8 returns an error for a call with an output in FP8.
+func storesNoFP8(_ device.Device, _ *def.Definition, c *lower.Call) error {
+	for i := range c.Operands {
+		if c.Operands[i].DType.IsFP8() {
+			return errStoresFP8
+		}
+	}
+	return nil
+}
+
+var errStoresFP8 = errors.New("the machine code for rowwise definitions stores nothing in FP8")
+
 // alike returns a compiler whose code serves all calls.
 func alike(compile func(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error), supports func(machine.Set) bool, factors func(machine.Set) []num.DType) *compiler {
 	return &compiler{nil, func(d *def.Definition, dtypes []num.DType, _ int, set machine.Set) (lowercpu.Program, error) {
 		return compile(d, dtypes, set)
-	}, supports, factors}
+	}, supports, factors, nil}
 }
 
 // newGenerated returns the way of computing a form of definition by code that is made for
 // an instruction set when it is first needed.
 func newGenerated(set machine.Set, c *compiler) *engine.Lowering {
 	l := &engine.Lowering{
-		Name: Kind + "." + set.String(), Device: Kind, Class: c.class, ClassesOfSpeed: true,
+		Name: Kind + "." + set.String(), Device: Kind, Class: c.class, ClassesOfSpeed: true, Suits: c.suits,
 		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
 			p, err := c.compile(d, dtypes, class, set)
 			return asKernel(d, p, err)

@@ -152,6 +152,9 @@ func (x *explainedFolder) print(w io.Writer) error {
 	if c.Mixture.Experts == 0 || c.Mixture.Dense != "" {
 		row("feed forward", "%s of width %d%s", c.FeedForward, c.Hidden, when(c.Bias || c.HiddenBias, ", with biases"))
 	}
+	if c.FP8.IsUsed() {
+		row("FP8", "%s", fp8Text(c))
+	}
 	if c.EmbedScale > 0 {
 		row("embedding", "times %v", c.EmbedScale)
 	}
@@ -180,6 +183,19 @@ func (x *explainedFolder) print(w io.Writer) error {
 		fmt.Fprintf(w, "  %s\n", n)
 	}
 	return nil
+}
+
+// fp8Text says which linear layers are in FP8, and how their factors are scaled.
+func fp8Text(c *model.Config) string {
+	scales := "a scale for each row of weights and of inputs"
+	switch {
+	case c.FP8.Scales == "blocks":
+		scales = fmt.Sprintf("a scale for each block of %d×%[1]d of weights, and for each %[1]d columns of a row of inputs", model.FP8Block)
+	case c.FP8.IsStatic:
+		scales = "a scale for each row of weights, and one of the file for inputs"
+	}
+	all := len(c.LinearLayers())
+	return fmt.Sprintf("%d of %d linear layers in e4m3, with %s", all-len(c.FP8.Except.Values()), all, scales)
 }
 
 func when(is bool, text string) string {

@@ -44,14 +44,18 @@ func LoadPatterns(d []float32, a *num.Array, row, col int) {
 	}
 }
 
-// Store writes elements of a row from a column on, each rounded once. No result is stored in
-// FP8.
+// Store writes elements of a row from a column on, each rounded once.
 func Store(a *num.Array, row, col int, x []float32) {
 	switch a.DType {
 	case num.F16:
 		num.F32sToF16s(view[uint16](a, row, col, len(x)), x)
 	case num.BF16:
 		num.F32sToBF16s(view[uint16](a, row, col, len(x)), x)
+	case num.E4M3, num.E5M2:
+		to := a.Data[row*a.Stride+col:][:len(x)]
+		for i, v := range x {
+			to[i] = uint8(num.Narrow(a.DType, v))
+		}
 	default:
 		copy(view[float32](a, row, col, len(x)), x)
 	}

@@ -153,6 +153,11 @@ struct alignas(16) uint4_aligned {
     u32 x, y, z, w;
 } MAY_ALIAS;
 
+// Eight bytes likewise.
+struct alignas(8) Words2 {
+    u32 x, y;
+} MAY_ALIAS;
+
 // ---- patterns ----
 
 #define INFINITE float_of(0x7f800000u)
@@ -427,6 +432,23 @@ DEVICE float widen_e4m3(u32 b) {
     return (b & 0x7fu) == 0x7fu ? float_of(0x7fc00000u) : x;
 }
 
+// One addition rounds results that are subnormal, as in narrow_f16. Beyond the largest value E5M2 has an
+// infinity, and E4M3 a NaN: the pattern that follows.
+DEVICE u32 narrow_e4m3(float x) {
+    u32 sign = bits_of(x) >> 24 & 0x80u, rest = bits_of(x) & 0x7fffffffu;
+    if (rest >= 0x43f00000u) return sign | 0x7fu; // 480, an infinity or NaN
+    if (rest < 0x3c800000u) return sign | (bits_of(float_of(rest) + 16384.0f) - 0x46800000u);
+    return sign | (rest - (120u << 23) + 0x7ffffu + (rest >> 20 & 1u)) >> 20;
+}
+
+DEVICE u32 narrow_e5m2(float x) {
+    u32 sign = bits_of(x) >> 24 & 0x80u, rest = bits_of(x) & 0x7fffffffu;
+    if (rest > 0x7f800000u) return sign | 0x7eu;
+    if (rest >= 0x47700000u) return sign | 0x7cu; // 61440
+    if (rest < 0x38800000u) return sign | (bits_of(float_of(rest) + 128.0f) - 0x43000000u);
+    return sign | (rest - (112u << 23) + 0xfffffu + (rest >> 21 & 1u)) >> 21;
+}
+
 DEVICE float widen_f32(u32 b) { return float_of(b); }
 DEVICE u32 narrow_f32(float x) { return bits_of(x); }
 
@@ -436,6 +458,8 @@ DEVICE float load_f32(const f32* at) { return *at; }
 DEVICE void store_f16(f16* at, float x) { *at = (f16)narrow_f16(x); }
 DEVICE void store_bf16(bf16* at, float x) { *at = (bf16)narrow_bf16(x); }
 DEVICE void store_f32(f32* at, float x) { *at = x; }
+DEVICE void store_e4m3(e4m3* at, float x) { *at = (e4m3)narrow_e4m3(x); }
+DEVICE void store_e5m2(e5m2* at, float x) { *at = (e5m2)narrow_e5m2(x); }
 DEVICE void store_i32(i32* at, i32 x) { *at = x; }
 
 DEVICE float round_f16(float x) { return widen_f16(narrow_f16(x)); }
@@ -488,6 +512,10 @@ DEVICE u64 load_early(const u64* at) { return *at; }
 #endif
 
 // ---- groups: eight neighbouring elements of a row, owned by one thread ----
+
+struct Group8 {
+    u32 w[2]; // four patterns each
+};
 
 struct Group16 {
     u32 w[4]; // two patterns each
@@ -618,6 +646,18 @@ DEVICE Group16 group_bf16(const float* x) {
     return g;
 }
 
+DEVICE Group8 group_e4m3(const float* x) {
+    Group8 g = {{0, 0}};
+    UNROLL for (int i = 0; i < 8; i++) g.w[i / 4] |= narrow_e4m3(x[i]) << 8 * (i % 4);
+    return g;
+}
+
+DEVICE Group8 group_e5m2(const float* x) {
+    Group8 g = {{0, 0}};
+    UNROLL for (int i = 0; i < 8; i++) g.w[i / 4] |= narrow_e5m2(x[i]) << 8 * (i % 4);
+    return g;
+}
+
 DEVICE Group32 group_f32(const float* x) {
     Group32 g;
     UNROLL for (int i = 0; i < 8; i++) g.w[i] = bits_of(x[i]);
@@ -628,6 +668,11 @@ DEVICE Group32 group_i32(const i32* x) {
     Group32 g;
     UNROLL for (int i = 0; i < 8; i++) g.w[i] = (u32)x[i];
     return g;
+}
+
+DEVICE void put8(unsigned char* at, int n, const Group8& g) {
+    UNROLL for (int i = 0; i < 8; i++)
+        if (i < n) at[i] = (unsigned char)(g.w[i / 4] >> 8 * (i % 4));
 }
 
 DEVICE void put16(u16* at, int n, const Group16& g) {
@@ -643,6 +688,11 @@ DEVICE void put32(f32* at, int n, const Group32& g) {
 DEVICE void put32(i32* at, int n, const Group32& g) {
     UNROLL for (int i = 0; i < 8; i++)
         if (i < n) at[i] = (i32)g.w[i];
+}
+
+DEVICE void put8_vector(unsigned char* at, int n, const Group8& g) {
+    if (n < 8) return put8(at, n, g);
+    *reinterpret_cast<Words2*>(at) = Words2{g.w[0], g.w[1]};
 }
 
 DEVICE void put16_vector(u16* at, int n, const Group16& g) {
@@ -688,6 +738,7 @@ DEVICE Group32 fetch32_passing(const T* at, int) {
     return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
 }
 
+DEVICE void put8_passing(unsigned char* at, int, const Group8& g) { *reinterpret_cast<Words2*>(at) = Words2{g.w[0], g.w[1]}; }
 DEVICE void put16_passing(u16* at, int, const Group16& g) { store_passing(at, g.w[0], g.w[1], g.w[2], g.w[3]); }
 
 template <class T>

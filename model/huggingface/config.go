@@ -73,6 +73,7 @@ func readConfig(object *jsontree.Value) (*Family, model.Config, error) {
 	if c.Storage = f.storage(); c.Storage == "f32" {
 		c.Storage = ""
 	}
+	f.quantization(&c, family)
 	if err := f.end(); err != nil {
 		return nil, model.Config{}, err
 	}
@@ -81,8 +82,7 @@ func readConfig(object *jsontree.Value) (*Family, model.Config, error) {
 
 // common reads what all families have and what changes no network.
 func common(f *fields, family *Family) {
-	f.must("quantization_config", "weights are read in f32, f16 and bf16")
-	f.must("compression_config", "weights are read in f32, f16 and bf16")
+	f.must("compression_config", "quantization_config is where it is read")
 	f.must("auto_map", "the folder brings code of its own, which is not run", "{}")
 	f.must("is_encoder_decoder", "it is no decoder", "false")
 	f.must("add_cross_attention", "nothing is there to attend to", "false")

@@ -169,6 +169,15 @@ func (f *Folder) check() error {
 	}
 	var missing []string
 	for _, w := range f.Weights {
+		if name, isScale := f.scaleOf(w); isScale {
+			used[name] = true
+			if !f.set.Has(name) {
+				missing = append(missing, name)
+			} else if err := f.checkScale(w, name); err != nil {
+				return err
+			}
+			continue
+		}
 		f.Parameters += int64(w.Len())
 		for _, p := range f.layout.pieces(w) {
 			if used[p.tensor] {
@@ -182,7 +191,7 @@ func (f *Folder) check() error {
 				}
 				continue
 			}
-			if err := f.checkTensor(p); err != nil {
+			if err := f.checkTensor(p, w.DType); err != nil {
 				return err
 			}
 		}
@@ -253,7 +262,8 @@ func (f *Folder) format(names ...string) num.DType {
 	return num.NoDType
 }
 
-func (f *Folder) checkTensor(p piece) error {
+// checkTensor compares the header of a tensor with the configuration, by which it is a part of a weight of a format.
+func (f *Folder) checkTensor(p piece, format num.DType) error {
 	i, err := f.info(p.tensor)
 	if err != nil {
 		return err
@@ -261,7 +271,13 @@ func (f *Folder) checkTensor(p piece) error {
 	if !slices.Equal(i.Shape, p.shape) {
 		return &FormatError{f.set.Path(), fmt.Errorf("tensor %q is %v, and by config.json %v", p.tensor, i.Shape, p.shape)}
 	}
-	if d := i.Storage(); d != num.F32 && d != num.BF16 && d != num.F16 {
+	d := i.Storage()
+	switch {
+	case format.IsFP8() && d != format:
+		return &FormatError{f.set.Path(), fmt.Errorf("tensor %q is %v, and by quantization_config of config.json F8_E4M3", p.tensor, i.DType)}
+	case d.IsFP8() && !format.IsFP8():
+		return &FormatError{f.set.Path(), fmt.Errorf("tensor %q is %v, and by config.json its layer is not quantised", p.tensor, i.DType)}
+	case !format.IsFP8() && d != num.F32 && d != num.BF16 && d != num.F16:
 		return &FormatError{f.set.Path(), fmt.Errorf("tensor %q is %v, which is not supported: want F32, BF16 or F16", p.tensor, i.DType)}
 	}
 	f.Stored[i.DType]++
@@ -284,6 +300,9 @@ func (f *Folder) checkRest(used map[string]bool) error {
 		default:
 			extra = append(extra, name)
 		}
+	}
+	if len(scales) > 0 && f.Config.FP8.IsUsed() {
+		return &FormatError{f.set.Path(), fmt.Errorf("%d scales belong to nothing that is scaled by config.json: %s", len(scales), some(scales))}
 	}
 	if len(scales) > 0 {
 		return &FormatError{f.set.Path(), fmt.Errorf("the weights are quantised, which is not supported: %s", some(scales))}

@@ -325,7 +325,7 @@ func TestBroken(t *testing.T) {
 		{`hidden_act is "relu2", want gelu, gelu_new`, set("hidden_act", "relu2")},
 		{"tie_word_embeddings is 1, want true or false", set("tie_word_embeddings", 1)},
 		{"sliding_windw is a field that is not known here", set("sliding_windw", 5)},
-		{"quantization_config is an object, which is not supported", set("quantization_config", map[string]any{"quant_method": "fp8"})},
+		{`the weights are quantised by "gptq", which is not supported`, set("quantization_config", map[string]any{"quant_method": "gptq"})},
 		{"auto_map", set("auto_map", map[string]any{"AutoModel": "modeling.Model"})},
 		{"architectures has LlamaForSequenceClassification, want LlamaForCausalLM", set("architectures", []string{"LlamaForSequenceClassification"})},
 		{`torch_dtype is "float64", want float32`, set("torch_dtype", "float64")},

@@ -96,6 +96,14 @@ func (w *Weights) Unchanged() error {
 }
 
 func (w *Weights) load(f *Folder, dev device.Device, v *model.Value) (*tensor.Tensor, error) {
+	if name, isScale := f.scaleOf(v); isScale {
+		raw, err := f.scales(v, name)
+		if err != nil {
+			return nil, err
+		}
+		w.Copied += int64(len(raw))
+		return tensor.FromBytes(dev, v.DType, raw, v.Shape...)
+	}
 	pieces := f.layout.pieces(v)
 	if len(pieces) == 1 && pieces[0].isWhole() {
 		if t, err := w.mapped(f, dev, v, pieces[0].tensor); t != nil || err != nil {

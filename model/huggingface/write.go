@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -40,6 +41,9 @@ func (f *Folder) Write(path string, read func(w *model.Value) ([]byte, error), o
 }
 
 func write(path string, config []byte, l layout, c model.Config, read func(w *model.Value) ([]byte, error), o WriteOptions) error {
+	if c.FP8.IsUsed() {
+		return errors.New("weights are in FP8, which is read and not written")
+	}
 	weights, err := c.Weights()
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package jit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -187,6 +188,9 @@ func load(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (
 func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (*program, target, error) {
 	if d.Expression() == nil {
 		return nil, nil, fmt.Errorf("%s: no machine code for kind %s", d.Name, d.Form)
+	}
+	if i := slices.IndexFunc(dtypes, num.DType.IsFP8); i >= 0 {
+		return nil, nil, fmt.Errorf("%s: no machine code that stores %s", d.Name, dtypes[i])
 	}
 	plan := lower.NewProgram(d, dtypes, lower.Whole(d), costs{keepsRows: class&Long == 0})
 	isFlat := d.IsFlat() && class&apart == 0

@@ -1,0 +1,175 @@
+package model
+
+import (
+	"fmt"
+	"strconv"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/op/gemm"
+)
+
+// FP8 says which linear layers have weights in e4m3, and how values are scaled into its range. The rows of their
+// inputs are quantised where they are multiplied.
+type FP8 struct {
+	Scales   string `json:"scales"`           // of weights: rows, one for each, or blocks, one for each block of 128×128
+	IsStatic bool   `json:"static,omitempty"` // inputs have a scale that is stored with the weight; else each row's own
+	Except   Names  `json:"except,omitempty"` // linear layers that stay as they are, by their names
+}
+
+// These end the names of the scales of a linear layer, where ".weight" ends that of its weight.
+const (
+	WeightScale  = ".weight_scale"
+	InputScale   = ".input_scale"   // one that is stored, for each column of the input
+	ProductScale = ".product_scale" // of that and those of the weight, each rounded to binary32
+)
+
+// FP8Block is the number of rows and of columns of a block of a weight that has a scale, and of the columns of a row of
+// its inputs that have one.
+const FP8Block = 128
+
+// IsUsed reports whether any layer may have weights in e4m3.
+func (f *FP8) IsUsed() bool { return *f != FP8{} }
+
+func (f *FP8) check() error {
+	switch {
+	case f.IsUsed() && f.Scales != "rows" && f.Scales != "blocks":
+		return fmt.Errorf("fp8.scales is %q, want rows or blocks", f.Scales)
+	case f.IsStatic && f.Scales == "blocks":
+		return fmt.Errorf("fp8.static and fp8.scales blocks, want one of them: blocks of inputs have scales of their own")
+	}
+	return nil
+}
+
+// LinearLayers returns the names of the linear layers that FP8 is about: those of attention and of feed-forward layers,
+// but neither the head nor routers.
+func (c *Config) LinearLayers() []string {
+	without := *c
+	without.FP8 = FP8{}
+	d := &decoder{body: newBody(without, 1), sequences: 1}
+	d.forward()
+	return d.linears
+}
+
+var (
+	// Quantize brings every row of x into the range of e4m3 and rounds it: x[r,c] is q[r,c] times scale[r], but for
+	// the rounding. The scale of a row whose largest magnitude is zero, or so small that its 448th part is, is zero.
+	Quantize = def.Must(def.Rowwise("model.quantize", func(b *def.Builder) {
+		x := b.In("x")
+		scale := def.RowMax(x.Abs()).Div(largestE4M3).As("scale")
+		b.Out("q", scaledDown(x, def.Select(scale.Equal(def.Zero), def.One, scale)), def.Only(num.E4M3))
+		b.OutRow("scale", scale, def.Only(num.F32))
+		b.Formula("scale[r] = max |x[r,c]| over c / 448", "q[r,c] = x[r,c] / scale[r] (x[r,c] itself if scale[r] is 0), between -448 and 448, rounded to e4m3")
+	}))
+
+	// QuantizeBy is Quantize by given scales of columns. Values beyond 448 times theirs become that.
+	QuantizeBy = def.Must(def.Rowwise("model.quantize.by", func(b *def.Builder) {
+		x, by := b.In("x"), b.InCol("by", def.Only(num.F32))
+		b.Out("q", scaledDown(x, by), def.Only(num.E4M3))
+		b.Formula("q[r,c] = x[r,c] / by[c], between -448 and 448, rounded to e4m3")
+	}))
+
+	// LinearFP8 is Linear of a block in e4m3.
+	LinearFP8 = def.Must(def.Contraction("model.linear.fp8", def.ContractionForm{
+		Left: "x", LeftDims: []string{"M", "K"}, Right: "w", RightDims: []string{"N", "K"}, TransposeRight: true,
+		Result: "y", ResultDims: []string{"M", "N"}, Factors: def.Only(num.E4M3),
+		Formula: []string{"y[m,n] = sum over k of x[m,k] * w[n,k]"},
+	}))
+
+	// ScaledFP8 is LinearFP8 with a scale for each row of the weight.
+	ScaledFP8 = def.Must(def.Contraction("model.linear.fp8.scaled", def.ContractionForm{
+		Left: "x", LeftDims: []string{"M", "K"}, Right: "w", RightDims: []string{"N", "K"}, TransposeRight: true,
+		Result: "y", ResultDims: []string{"M", "N"}, Factors: def.Only(num.E4M3), Scales: def.Scales{Col: "scale"},
+		Formula: []string{"y[m,n] = (sum over k of x[m,k] * w[n,k]) * scale[n]"},
+	}))
+
+	// FirstBlock and NextBlock add up sums of blocks, each times the scales of its row and its column: one rounding for
+	// the product of the scales, and one for that with the sum and its addition.
+	FirstBlock = def.Must(def.Rowwise("model.block.first", func(b *def.Builder) {
+		sum, row, col := b.In("sum", def.Only(num.F32)), b.InRow("row", def.Only(num.F32)), b.InCol("col", def.Only(num.F32))
+		b.Out("y", def.FMA(sum, row.Mul(col), def.Zero), def.Only(num.F32, num.F16, num.BF16))
+		b.Formula("y[r,c] = sum[r,c] * row[r] * col[c]")
+	}))
+	NextBlock = def.Must(def.Rowwise("model.block.next", func(b *def.Builder) {
+		sum, row, col := b.In("sum", def.Only(num.F32)), b.InRow("row", def.Only(num.F32)), b.InCol("col", def.Only(num.F32))
+		before := b.In("before", def.Only(num.F32))
+		b.Out("y", def.FMA(sum, row.Mul(col), before), def.Only(num.F32, num.F16, num.BF16))
+		b.Formula("y[r,c] = before[r,c] + sum[r,c] * row[r] * col[c]")
+	}))
+
+	largestE4M3 = def.Const(448)
+)
+
+// scaledDown returns x / scale between the largest values of e4m3. NaN stays NaN.
+func scaledDown(x, scale def.Value) def.Value {
+	return x.Div(scale).Min(largestE4M3).Max(largestE4M3.Neg())
+}
+
+// isFP8 reports whether the weight of a linear layer is in e4m3.
+func (d *body) isFP8(name string) bool { return d.FP8.IsUsed() && !d.isExcept[name] }
+
+// linearFP8 multiplies rows, quantised, by a weight in e4m3, and the sums by the scales of both.
+func (d *body) linearFP8(name string, x Ref, in, out int) Ref {
+	w := d.Fixed(name+".weight", num.E4M3, out, in)
+	y := d.Value(name+".y", d.format, d.tokens, out)
+	if d.FP8.Scales == "blocks" {
+		d.multiplyBlocks(name, d.quantise(name, x, d.quantiseBlocks), w, y)
+		return y
+	}
+	if d.FP8.IsStatic {
+		q := d.Call(name+".quantize", QuantizeBy, nil, x, d.Fixed(name+InputScale, num.F32, in))
+		d.CallInto(name, ScaledFP8, nil, []Ref{q[0], w, d.Fixed(name+ProductScale, num.F32, out)}, []Ref{y})
+		return y
+	}
+	q := d.quantise(name, x, func(name string, x Ref) []Ref { return d.Call(name, Quantize, nil, x) })
+	d.CallInto(name, gemm.FP8ForwardDefinition, nil, []Ref{q[0], w, q[1], d.Fixed(name+WeightScale, num.F32, out)}, []Ref{y})
+	return y
+}
+
+// quantise returns rows in e4m3 and their scales, once for several layers that multiply the same rows.
+func (d *body) quantise(name string, x Ref, by func(name string, x Ref) []Ref) []Ref {
+	if d.quantised[x.value] == nil {
+		d.quantised[x.value] = by(name+".quantize", x)
+	}
+	return d.quantised[x.value]
+}
+
+// quantiseBlocks quantises the blocks of every row, each as a row of its own. The scales are [rows, blocks].
+func (d *body) quantiseBlocks(name string, x Ref) []Ref {
+	rows, cols := x.shape[0], x.shape[1]
+	blocks := (cols + FP8Block - 1) / FP8Block
+	q, scale := d.Value(name+".q", num.E4M3, rows, cols), d.Value(name+".scale", num.F32, rows, blocks)
+	if cols%FP8Block == 0 {
+		d.CallInto(name, Quantize, nil, []Ref{x.As(rows*blocks, FP8Block)}, []Ref{q.As(rows*blocks, FP8Block), scale.As(rows * blocks)})
+		return []Ref{q, scale}
+	}
+	for b := range blocks {
+		from, to := b*FP8Block, min((b+1)*FP8Block, cols)
+		d.CallInto(name+"."+strconv.Itoa(b), Quantize, nil, []Ref{x.Columns(from, to)}, []Ref{q.Columns(from, to), scale.Columns(b, b+1)})
+	}
+	return []Ref{q, scale}
+}
+
+// multiplyBlocks adds up the products of the blocks of K, in ascending order. Scales of weights are [blocks, columns].
+func (d *body) multiplyBlocks(name string, q []Ref, w, y Ref) {
+	rows, out, in := d.tokens, w.shape[0], w.shape[1]
+	blocks := (in + FP8Block - 1) / FP8Block
+	scale := d.Fixed(name+WeightScale, num.F32, blocks, out).As(1, blocks*out)
+	var before Ref
+	for b := range blocks {
+		at := name + ".block." + strconv.Itoa(b)
+		from, to := b*FP8Block, min((b+1)*FP8Block, in)
+		sum := d.Call(at, LinearFP8, nil, q[0].Columns(from, to), w.Columns(from, to))[0]
+		after := y
+		if b+1 < blocks {
+			after = d.Value(at+".sum", num.F32, rows, out)
+		}
+		scales := []Ref{q[1].Columns(b, b+1), scale.Columns(b*out, (b+1)*out).As(out)}
+		if b == 0 {
+			d.CallInto(at+".add", FirstBlock, nil, []Ref{sum, scales[0], scales[1]}, []Ref{after})
+		} else {
+			d.CallInto(at+".add", NextBlock, nil, []Ref{sum, scales[0], scales[1], before}, []Ref{after})
+		}
+		before = after
+	}
+}
