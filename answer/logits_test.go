@@ -2,6 +2,7 @@ package answer
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -31,6 +32,17 @@ func TestLogits(t *testing.T) {
 			}
 			compareLogits(t, c, x.rule, testlevel.Pick(8, 40, 1000))
 		})
+	}
+}
+
+// TestFP8Logits does so for weights in FP8: the scales of a token's inputs are its own.
+func TestFP8Logits(t *testing.T) {
+	testlevel.Need(t, testlevel.Quick, "its kernels take seconds to be admitted")
+	for _, f := range []model.FP8{{Scales: "rows"}, {Scales: "rows", IsStatic: true, Except: model.NamesOf("model.layers.0.self_attn.q_proj")}, {Scales: "blocks"}} {
+		c := onGPU
+		c.Block, c.Layers, c.Storage, c.FP8 = 32, 1, "", f
+		c.Width, c.Hidden = 160, 256
+		t.Run(fmt.Sprintf("%s, static %t", f.Scales, f.IsStatic), func(t *testing.T) { compareLogits(t, c, def.FMAChain, 8) })
 	}
 }
 
@@ -78,10 +90,13 @@ func randomModel(t *testing.T, c model.Config) *Model {
 		t.Fatal(err)
 	}
 	weights := map[string]*tensor.Tensor{}
-	for _, w := range d.Program.Of(model.Weight) {
+	for _, w := range append(d.Program.Of(model.Weight), d.Program.Of(model.Fixed)...) {
 		values := c.Initial(w, 1)
 		for i := range values {
-			if len(w.Shape) > 1 {
+			switch {
+			case w.Kind == model.Fixed && w.DType == num.F32: // a scale
+				values[i] = 0.5 + float32(i%3)/4
+			case len(w.Shape) > 1:
 				values[i] *= 12
 			}
 		}
@@ -114,7 +129,7 @@ func (x *comparison) train(t *testing.T, rule def.Accum) {
 	const together = 8
 	c := x.model.Config
 	q := cpu.Queue().With(engine.WithRule(rule))
-	d, err := model.NewDecoder(c, together, testlevel.Current() > testlevel.Smoke)
+	d, err := model.NewDecoder(c, together, testlevel.Current() > testlevel.Smoke && !c.FP8.IsUsed())
 	if err != nil {
 		t.Fatal(err)
 	}

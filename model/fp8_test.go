@@ -51,21 +51,25 @@ func TestFP8Linear(t *testing.T) {
 			layers++
 			y, _ := trace.Entry(layer + ".y")
 			rows, in, out := x.Shape[0], x.Shape[1], y.Shape[1]
-			p, err := model.FP8Linear(f.Config, layer, rows, in, out)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if got := run(t, p, w.Tensors, x, layer+".y"); !bytes.Equal(got, y.Data) {
-				t.Errorf("%s: %s is\n%x, want\n%x", name, layer, got, y.Data)
-			}
-			// A row alone has the same bits.
-			p, err = model.FP8Linear(f.Config, layer, 1, in, out)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			last := safetensors.Entry{DType: x.DType, Shape: []int{1, in}, Data: x.Data[len(x.Data)-2*in:]}
-			if got := run(t, p, w.Tensors, last, layer+".y"); !bytes.Equal(got, y.Data[len(y.Data)-2*out:]) {
-				t.Errorf("%s: the last row of %s is another one alone", name, layer)
+			for _, format := range []num.DType{num.BF16, num.F32} {
+				x, want, c := stored(format, x), stored(format, y), f.Config
+				c.Storage = format.String()
+				p, err := model.FP8Linear(c, layer, rows, in, out)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				if got := run(t, p, w.Tensors, x, layer+".y"); !bytes.Equal(got, want.Data) {
+					t.Errorf("%s: %s in %s is\n%x, want\n%x", name, layer, format, got, want.Data)
+				}
+				// A row alone has the same bits.
+				if p, err = model.FP8Linear(c, layer, 1, in, out); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				size := format.Size()
+				last := safetensors.Entry{DType: format, Shape: []int{1, in}, Data: x.Data[len(x.Data)-size*in:]}
+				if got := run(t, p, w.Tensors, last, layer+".y"); !bytes.Equal(got, want.Data[len(want.Data)-size*out:]) {
+					t.Errorf("%s: the last row of %s in %s is another one alone", name, layer, format)
+				}
 			}
 		}
 		w.Close()
@@ -74,6 +78,17 @@ func TestFP8Linear(t *testing.T) {
 	if layers < 10 {
 		t.Errorf("%d layers were compared, want 10", layers)
 	}
+}
+
+// stored returns values in another format, each rounded once.
+func stored(format num.DType, e safetensors.Entry) safetensors.Entry {
+	n := len(e.Data) / e.DType.Size()
+	from, to := num.Array{DType: e.DType, Rows: 1, Cols: n, Stride: n, Data: e.Data}, num.NewArray(format, 1, n)
+	for i := range n {
+		to.Set(0, i, from.At(0, i))
+	}
+	e.DType, e.Data = format, to.Data
+	return e
 }
 
 // run computes a program of an input x.

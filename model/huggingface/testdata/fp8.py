@@ -195,11 +195,11 @@ def folder(path, quantization, scaling, except_):
                         total = nearest(Fraction(acc) * Fraction(f32(scale * scale_of(n, part[0]))) + Fraction(total))
                     else:
                         total = f32(f32(acc * scale) * scale_of(n, 0))
-                y.append(bf16(total))
+                y.append(total)
         trace.bf16(name + ".x", (tokens, in_), [bf16(v) for row in x for v in row])
         trace.e4m3(name + ".q", (tokens, in_), patterns)
         trace.f32(name + ".scale", (tokens, len(parts)), by)
-        trace.bf16(name + ".y", (tokens, out), y)
+        trace.f32(name + ".y", (tokens, out), y)
 
     weights.bf16("model.embed_tokens.weight", (c["vocab_size"], width), noise(c["vocab_size"] * width))
     for i in range(layers):
