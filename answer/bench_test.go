@@ -17,11 +17,14 @@ var hundred = model.Config{
 }
 
 // BenchmarkAnswer measures prompts of 512 tokens, and answers of 64 tokens behind 16, alone and 16 together, of a decoder
-// of 100 M parameters with random weights.
+// of 100 M parameters with random weights; with -short, of one layer and few tokens.
 func BenchmarkAnswer(b *testing.B) {
 	for _, storage := range []string{"f32", "bf16"} {
 		c := hundred
 		c.Storage = storage
+		if testing.Short() {
+			c.Layers, c.Vocabulary = 1, 1000
+		}
 		m, err := answertest.Model(c, 1)
 		if err != nil {
 			b.Fatal(err)

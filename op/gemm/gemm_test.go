@@ -511,7 +511,7 @@ func BenchmarkGEMM(b *testing.B) {
 		for _, d := range num.FloatDTypes {
 			optest.Bench(b, optest.Timing{
 				Name:    "dir=" + strings.TrimPrefix(p.definition.Name, "gemm.") + "/dtype=" + d.String() + "/shape=" + optest.Shape(m, n, k),
-				Subject: subject(p.definition, p.call), DTypes: slices.Repeat([]num.DType{d}, 3),
+				Subject: subject(p.definition, p.call), DTypes: p.definition.DTypes(d),
 				Sizes: size(m, n, k), Check: size(9, 11, 300), FLOPs: 2 * m * n * k,
 			})
 		}
