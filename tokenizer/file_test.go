@@ -50,6 +50,8 @@ func TestRefused(t *testing.T) {
 		{"mistral", `{"type":"ByteFallback"},{"type":"Fuse"}`, `{"type":"Fuse"},{"type":"ByteFallback"}`, "decoder ByteFallback is not supported after Fuse or ByteLevel"},
 		{"gpt2", `"model":{"type":"BPE"`, `"model":{"type":"Unigram"`, "model Unigram is not supported"},
 		{"gpt2", `"dropout":null`, `"dropout":0.1`, "model BPE with dropout is not supported"},
+		{"gpt2", `"dropout":null`, `"dropout":"0"`, "model BPE with dropout is not supported"},
+		{"gpt2", `"continuing_subword_prefix":null`, `"continuing_subword_prefix":[]`, "model BPE with continuing_subword_prefix is not supported"},
 		{"gpt2", `"continuing_subword_prefix":null`, `"continuing_subword_prefix":"##"`, "model BPE with continuing_subword_prefix is not supported"},
 		{"gpt2", `"end_of_word_suffix":null`, `"end_of_word_suffix":"</w>"`, "model BPE with end_of_word_suffix is not supported"},
 		{"gpt2", `"unk_token":null`, `"unk_token":"[UNK]"`, `the vocabulary lacks the unk_token "[UNK]"`},

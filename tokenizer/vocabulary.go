@@ -20,11 +20,11 @@ func (f *fileReader) readModel(v *jsontree.Value, isByteLevel bool) *model {
 		return m
 	}
 	p.name = "model BPE"
-	if v := p.get("dropout"); !isNull(v) && strings.Trim(v.Text, "0.") != "" {
+	if v := p.get("dropout"); !isNull(v) && (v.Kind != jsontree.Number || strings.Trim(v.Text, "0.") != "") {
 		f.fail("model BPE with dropout is not supported")
 	}
 	for _, name := range []string{"continuing_subword_prefix", "end_of_word_suffix"} {
-		if v := p.get(name); !isNull(v) && v.Text != "" {
+		if v := p.get(name); !isNull(v) && (v.Kind != jsontree.String || v.Text != "") {
 			f.fail("model BPE with %s is not supported", name)
 		}
 	}

@@ -179,7 +179,7 @@ func filterTrim(r *renderer, of Value, c call) (Value, error) {
 
 // stripped returns which characters the argument chars names, or white space without it.
 func (r *renderer) stripped(s string, c call) (func(rune) bool, error) {
-	r.work(len(s))
+	r.work(8 * len(s)) // character by character
 	if c.take(0, "chars", nil) == nil {
 		return isSpace, nil
 	}

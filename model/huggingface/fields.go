@@ -97,7 +97,7 @@ func (f *fields) value(name string) *jsontree.Value {
 func (f *fields) wrong(name string, v *jsontree.Value, want string) {
 	got := v.Kind.String()
 	if v.Kind == jsontree.Number || v.Kind == jsontree.Bool {
-		got = v.Text
+		got = readfile.Clip(v.Text)
 	} else if v.Kind == jsontree.String {
 		got = strconv.Quote(readfile.Clip(v.Text))
 	}
