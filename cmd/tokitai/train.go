@@ -19,6 +19,7 @@ import (
 	"tokitai/backend/cpu"
 	"tokitai/data"
 	"tokitai/engine"
+	"tokitai/ranks/launch"
 	"tokitai/train"
 )
 
@@ -210,15 +211,15 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 	case f.page != "" && f.json:
 		return wrongUse("--page prints where it is: want no --json; 'tokitai page' shows the run too")
 	}
-	l, err := f.launch(&s)
+	l, err := f.launched(&s)
 	if err != nil {
 		return err
 	}
-	return l.endingJob(f.runAs(c, s, l))
+	return endingJob(l, f.runAs(c, s, l))
 }
 
 // runAs does what the command is for, alone or as a rank.
-func (f *trainFlags) runAs(c *cobra.Command, s train.Settings, l launched) error {
+func (f *trainFlags) runAs(c *cobra.Command, s train.Settings, l *launch.Rank) error {
 	if _, err := f.auditShare(l.Size); err != nil {
 		return err
 	}
@@ -229,7 +230,7 @@ func (f *trainFlags) runAs(c *cobra.Command, s train.Settings, l launched) error
 	if err != nil {
 		return err
 	}
-	shareCores(l.onMachine)
+	shareCores(l.OnMachine)
 	return withQueue(c, f.device, func(q *engine.Queue) error {
 		switch {
 		case f.dryRun:
@@ -246,21 +247,23 @@ func (f *trainFlags) runAs(c *cobra.Command, s train.Settings, l launched) error
 	})
 }
 
-// launch returns how many ranks train and, if they are launched already, which one this is.
-func (f *trainFlags) launch(s *train.Settings) (l launched, err error) {
+// launched returns how many ranks train and, if they are launched already, which one this is.
+func (f *trainFlags) launched(s *train.Settings) (*launch.Rank, error) {
+	var l launch.Rank
+	var err error
 	if f.ranks == launchedRanks {
-		if l, err = readLaunched(os.Getenv); err != nil {
-			return l, err
+		if l, err = launch.Read(os.Getenv); err != nil {
+			return nil, wrongUse("--ranks env: %v", err)
 		}
 	} else if l.Size, err = strconv.Atoi(f.ranks); err != nil || l.Size < 1 {
-		return l, wrongUse("--ranks is %q, want a number from 1 on, or env", f.ranks)
+		return nil, wrongUse("--ranks is %q, want a number from 1 on, or env", f.ranks)
 	} else {
-		l.onMachine = l.Size
+		l.OnMachine = l.Size
 	}
 	if l.Size > s.Leaves {
-		return l, wrongUse("--ranks is %d, want at most as many as leaves, %d", l.Size, s.Leaves)
+		return nil, wrongUse("--ranks is %d, want at most as many as leaves, %d", l.Size, s.Leaves)
 	}
-	return l, nil
+	return &l, nil
 }
 
 // auditShare returns the share of steps that two ranks compute.

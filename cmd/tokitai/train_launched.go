@@ -11,37 +11,30 @@ import (
 
 	"tokitai/engine"
 	"tokitai/ranks"
+	"tokitai/ranks/launch"
 	"tokitai/train"
 )
 
 // launchedRanks is the value of --ranks for processes that a launcher has started.
 const launchedRanks = "env"
 
-// meet joins the group of the ranks that a launcher has started.
-func (l *launched) meet() (ranks.Group, error) {
-	if l.Address == "" {
-		return meetNeighbours(l)
-	}
-	return ranks.Connect(l.Place, ranks.Options{})
-}
-
 // jobError is an error of a rank because of which the others cannot go on, which the launcher is to end.
 type jobError struct {
 	error
-	manager string
+	rank *launch.Rank
 }
 
 func (e *jobError) Unwrap() error { return e.error }
 
 // afterMessage ends the job.
-func (e *jobError) afterMessage(code int) { abortJob(e.manager, code) }
+func (e *jobError) afterMessage(code int) { e.rank.End(code) }
 
 // endingJob returns an error of a rank as one that ends its job.
-func (l *launched) endingJob(err error) error {
-	if err == nil || l.manager == "" {
+func endingJob(l *launch.Rank, err error) error {
+	if err == nil || !l.MustEnd() {
 		return err
 	}
-	return &jobError{err, l.manager}
+	return &jobError{err, l}
 }
 
 // programDigest is that of the file of this program: two builds may have the same version.
@@ -64,12 +57,12 @@ func programDigest() (string, error) {
 
 // trainLaunched trains as one of the ranks that a launcher has started. A rank because of which the others cannot go on ends all of
 // them: the launcher may start them again.
-func (f *trainFlags) trainLaunched(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data, l launched) error {
+func (f *trainFlags) trainLaunched(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data, l *launch.Rank) error {
 	program, err := programDigest()
 	if err != nil {
 		return err
 	}
-	group, err := l.meet()
+	group, err := l.Meet(rankWindow)
 	if err != nil {
 		return &verdictError{exitUndecided, err}
 	}

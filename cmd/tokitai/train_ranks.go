@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +18,7 @@ import (
 	"tokitai/kernelprocess/shm"
 	"tokitai/kernelprocess/spawn"
 	"tokitai/ranks"
+	"tokitai/ranks/launch"
 	"tokitai/train"
 )
 
@@ -107,7 +106,7 @@ func (s *rankSpec) start(region *shm.Region) (*spawn.Child, error) {
 		ours.Close()
 		return nil, err
 	}
-	if err := writeMessage(ours, s, region.FD()); err != nil {
+	if err := launch.WriteMessage(ours, s, region.FD()); err != nil {
 		child.Close(0)
 		return nil, fmt.Errorf("%w: %w", err, child.Wait())
 	}
@@ -242,7 +241,7 @@ func runRank(c *cobra.Command) error {
 // readRankSpec reads what a rank is told, and maps the memory of the group.
 func readRankSpec(conn *shm.Conn) (*rankSpec, *shm.Region, error) {
 	var s rankSpec
-	if err := readMessage(conn, &s); err != nil {
+	if err := launch.ReadMessage(conn, &s); err != nil {
 		return nil, nil, wrongUse("what this rank is told: %v", err)
 	}
 	fd, ok := conn.TakeFD()
@@ -251,34 +250,4 @@ func readRankSpec(conn *shm.Conn) (*rankSpec, *shm.Region, error) {
 	}
 	memory, err := shm.Open(fd, s.MemoryBytes)
 	return &s, memory, err
-}
-
-// maxMessage bounds what ranks are told before they are a group.
-const maxMessage = 1 << 20
-
-// writeMessage writes a value behind its length, with descriptors.
-func writeMessage(conn *shm.Conn, v any, fds ...int) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = conn.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), fds...)
-	return err
-}
-
-// readMessage reads what writeMessage has written.
-func readMessage(conn *shm.Conn, v any) error {
-	var size [8]byte
-	if _, err := io.ReadFull(conn, size[:]); err != nil {
-		return err
-	}
-	n := binary.LittleEndian.Uint64(size[:])
-	if n > maxMessage {
-		return fmt.Errorf("%d bytes, want at most %d", n, maxMessage)
-	}
-	text := make([]byte, n)
-	if _, err := io.ReadFull(conn, text); err != nil {
-		return err
-	}
-	return json.Unmarshal(text, v)
 }

@@ -169,6 +169,7 @@ var rooms = []room{
 	{path: "kernelprocess", mustNot: []ban{{"verify", "a host that only runs kernels links no verifier"}, {"foreign", "a host that only runs kernels links no kernels from elsewhere"}, {"evidence", "a host that only runs kernels writes no reports"}}},
 	{path: "kernelprocess/benchmark"},
 	{path: "ranks", only: &claim{[]string{}, "it moves bytes, whatever they mean"}},
+	{path: "ranks/launch", only: &claim{[]string{"ranks", "kernelprocess/shm", "device", "num"}, "it makes processes ranks, whatever they compute"}},
 	{path: "data", only: &claim{[]string{"num", "tokenizer", "internal/jsontree", "internal/readfile"}, "a corpus is tokens, whatever learns them"}},
 	{path: "model", mustNot: []ban{{"op/all", "a network names the operations that it has"}, {"data", "a network does not know what it is trained on"}, {"device/gpu", "a program runs on any queue"}, {"verify", "its calls are admitted by the engine"}}},
 	{path: "model/huggingface", mustNot: []ban{{"op/all", "a folder has networks, and these name their operations"}, {"train", "what is read may be used without training"}, {"device/gpu", "weights go to any device by the interface alone"}, {"verify", "its calls are admitted by the engine"}}},

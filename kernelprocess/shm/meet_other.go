@@ -22,4 +22,4 @@ func (l *Listener) SetDeadline(t time.Time) error { return errNoListener }
 func (l *Listener) Close() error { return errNoListener }
 
 // Dial fails.
-func Dial(name string) (*Conn, error) { return nil, errNoConn }
+func Dial(name string) (*Conn, error) { return nil, &Error{Op: "connect", Reason: ErrUnsupported} }

@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"crypto/sha256"
@@ -38,36 +38,36 @@ type (
 )
 
 // meetingName is where the ranks of a job meet.
-func (l *launched) meetingName() string { return "tokitai-ranks-" + digestOf(l.job) }
+func (own *Rank) meetingName() string { return "tokitai-ranks-" + digestOf(own.job) }
 
 func digestOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 
-func (l *launched) hello() hello { return hello{l.Rank, l.Size, digestOf(string(l.Secret))} }
+func (own *Rank) hello() hello { return hello{own.Rank, own.Size, digestOf(string(own.Secret))} }
 
 // meetNeighbours joins the group of the ranks of a job. It waits for all of them.
-func meetNeighbours(l *launched) (*neighbours, error) {
-	n := &neighbours{conns: make([]*shm.Conn, l.Size)}
-	if err := n.meet(l); err != nil {
+func meetNeighbours(own *Rank, window int) (*neighbours, error) {
+	n := &neighbours{conns: make([]*shm.Conn, own.Size)}
+	if err := n.meet(own, window); err != nil {
 		n.closeAll()
 		return nil, err
 	}
 	return n, nil
 }
 
-func (n *neighbours) meet(l *launched) (err error) {
+func (n *neighbours) meet(own *Rank, window int) (err error) {
 	until := time.Now().Add(ranks.DefaultOptions.Limit)
-	if l.Rank == 0 {
-		err = n.receive(l, until)
+	if own.Rank == 0 {
+		err = n.receive(own, window, until)
 	} else {
-		err = n.come(l, until)
+		err = n.come(own, until)
 	}
 	if err != nil {
 		return err
 	}
-	if n.Memory, err = ranks.Join(n.region.Bytes(), l.Rank, l.Size, ranks.Options{}); err != nil {
+	if n.Memory, err = ranks.Join(n.region.Bytes(), own.Rank, own.Size, ranks.Options{}); err != nil {
 		return err
 	}
 	for r, conn := range n.conns {
@@ -80,8 +80,8 @@ func (n *neighbours) meet(l *launched) (err error) {
 }
 
 // receive waits for all other ranks, and gives them the memory.
-func (n *neighbours) receive(l *launched, until time.Time) error {
-	listener, err := shm.Listen(l.meetingName())
+func (n *neighbours) receive(own *Rank, window int, until time.Time) error {
+	listener, err := shm.Listen(own.meetingName())
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("two processes are rank 0 of the same job: %w", err)
 	}
@@ -90,21 +90,21 @@ func (n *neighbours) receive(l *launched, until time.Time) error {
 	}
 	defer listener.Close()
 	listener.SetDeadline(until)
-	for missing := l.Size - 1; missing > 0; missing-- {
+	for missing := own.Size - 1; missing > 0; missing-- {
 		conn, err := listener.Accept()
 		if err != nil {
 			return fmt.Errorf("rank 0 waits for %d more ranks: %w", missing, err)
 		}
 		conn.SetDeadline(until)
 		var theirs hello
-		if err := readMessage(conn, &theirs); err != nil {
+		if err := ReadMessage(conn, &theirs); err != nil {
 			conn.Close()
 			return fmt.Errorf("a rank does not say which one it is: %w", err)
 		}
-		if err := n.admit(l, &theirs); err != nil {
+		if err := n.admit(own, &theirs); err != nil {
 			for _, other := range append(n.conns, conn) {
 				if other != nil {
-					writeMessage(other, welcome{Refused: err.Error()}) // it may have ended
+					WriteMessage(other, welcome{Refused: err.Error()}) // it may have ended
 				}
 			}
 			conn.Close()
@@ -112,11 +112,11 @@ func (n *neighbours) receive(l *launched, until time.Time) error {
 		}
 		n.conns[theirs.Rank] = conn
 	}
-	if n.region, err = shm.Create(int64(ranks.MemoryBytes(l.Size, rankWindow))); err != nil {
+	if n.region, err = shm.Create(int64(ranks.MemoryBytes(own.Size, window))); err != nil {
 		return err
 	}
-	for r := 1; r < l.Size; r++ {
-		if err := writeMessage(n.conns[r], welcome{MemoryBytes: int64(len(n.region.Bytes()))}, n.region.FD()); err != nil {
+	for r := 1; r < own.Size; r++ {
+		if err := WriteMessage(n.conns[r], welcome{MemoryBytes: int64(len(n.region.Bytes()))}, n.region.FD()); err != nil {
 			return fmt.Errorf("rank %d: %w", r, err)
 		}
 	}
@@ -124,31 +124,31 @@ func (n *neighbours) receive(l *launched, until time.Time) error {
 }
 
 // admit returns an error unless a rank is one that rank 0 waits for.
-func (n *neighbours) admit(l *launched, theirs *hello) error {
+func (n *neighbours) admit(own *Rank, theirs *hello) error {
 	switch {
-	case theirs.Size != l.Size || theirs.Rank < 1 || theirs.Rank >= l.Size:
-		return fmt.Errorf("the ranks do not fit together: rank %d of %d meets rank 0 of %d", theirs.Rank, theirs.Size, l.Size)
+	case theirs.Size != own.Size || theirs.Rank < 1 || theirs.Rank >= own.Size:
+		return fmt.Errorf("the ranks do not fit together: rank %d of %d meets rank 0 of %d", theirs.Rank, theirs.Size, own.Size)
 	case n.conns[theirs.Rank] != nil:
 		return fmt.Errorf("two processes are rank %d of the same job", theirs.Rank)
-	case theirs.Secret != l.hello().Secret:
-		return fmt.Errorf("rank %d has another %s than rank 0", theirs.Rank, secretVariable)
+	case theirs.Secret != own.hello().Secret:
+		return fmt.Errorf("rank %d has another %s than rank 0", theirs.Rank, SecretVariable)
 	}
 	return nil
 }
 
 // come goes to rank 0, and gets the memory.
-func (n *neighbours) come(l *launched, until time.Time) error {
-	conn, err := dialUntil(l.meetingName(), until)
+func (n *neighbours) come(own *Rank, until time.Time) error {
+	conn, err := dialUntil(own.meetingName(), until)
 	if err != nil {
 		return fmt.Errorf("rank 0 does not answer on this machine: %w", err)
 	}
 	n.conns[0] = conn
 	conn.SetDeadline(until)
-	if err := writeMessage(conn, l.hello()); err != nil {
+	if err := WriteMessage(conn, own.hello()); err != nil {
 		return fmt.Errorf("rank 0: %w", err)
 	}
 	var theirs welcome
-	if err := readMessage(conn, &theirs); err != nil {
+	if err := ReadMessage(conn, &theirs); err != nil {
 		return &ranks.PeerError{Rank: 0, Problem: fmt.Sprintf("has ended before all ranks had come: %v", err)}
 	}
 	if theirs.Refused != "" {

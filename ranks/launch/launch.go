@@ -1,4 +1,10 @@
-package main
+// Package launch makes processes that a launcher has started ranks of a group: torchrun, mpirun of Open MPI or MPICH, or srun.
+//
+// [Read] finds out from the environment which rank a process is. [Rank.Meet] joins the group. Ranks of one Linux machine
+// meet by the name of their job, and share memory; others meet at an address, by TCP.
+//
+// Start with Read.
+package launch
 
 import (
 	"cmp"
@@ -12,19 +18,35 @@ import (
 	"tokitai/ranks"
 )
 
-// Environment variables with which a user tells launched ranks what the launcher does not.
+// Environment variables with which a user tells ranks what the launcher does not.
 const (
-	addressVariable = "TOKITAI_RANKS_ADDRESS" // where rank 0 listens
-	secretVariable  = "TOKITAI_RANKS_SECRET"  // of ranks on several machines
+	AddressVariable = "TOKITAI_RANKS_ADDRESS" // where rank 0 listens
+	SecretVariable  = "TOKITAI_RANKS_SECRET"  // of ranks on several machines
 )
 
-// launched is what a launcher says to a process.
-type launched struct {
+// Rank is what a launcher says to a process.
+type Rank struct {
 	ranks.Place        // without an address if the ranks meet by the name of the job
-	onMachine   int    // ranks on the machine of this process
+	OnMachine   int    // ranks on the machine of this process
 	manager     string // descriptor of the socket to MPICH; "" under the others
 	job         string // what the ranks of one start of a job have in common, and no others on the machine; "" if nothing is known
 }
+
+// Meet joins the group of the ranks of the job. It waits for all of them. On one machine, the bytes of each rank go through
+// window bytes of memory.
+func (r *Rank) Meet(window int) (ranks.Group, error) {
+	if r.Address == "" {
+		return meetNeighbours(r, window)
+	}
+	return ranks.Connect(r.Place, ranks.Options{})
+}
+
+// MustEnd reports whether a rank that fails has to call End: other launchers than MPICH end a job when one of its ranks fails.
+// MPICH waits for those that are left, as if they were of another program.
+func (r *Rank) MustEnd() bool { return r.manager != "" }
+
+// End has MPICH end all ranks of the job, by a message of its interface for processes, PMI. Under other launchers it does nothing.
+func (r *Rank) End(code int) { end(r.manager, code) }
 
 // launcher is a program that starts ranks, and the variables by which it tells each of them its place.
 type launcher struct {
@@ -53,8 +75,8 @@ const managerSocket = "PMI_FD"
 // managerVariable stands for the process that has made this socket. MPICH sets no other name of a job.
 const managerVariable = "maker of " + managerSocket
 
-// readLaunched reads what a launcher has set.
-func readLaunched(variable func(name string) string) (l launched, err error) {
+// Read reads what a launcher has set. variable returns the value of an environment variable, as os.Getenv does.
+func Read(variable func(name string) string) (r Rank, err error) {
 	var signs, names []string
 	for _, from := range launchers {
 		if variable(from.sign) != "" {
@@ -62,43 +84,43 @@ func readLaunched(variable func(name string) string) (l launched, err error) {
 		}
 		signs, names = append(signs, from.sign), append(names, from.name)
 	}
-	return l, wrongUse("--ranks env: none of %s is set, as %s do: want one of these, which starts this command", strings.Join(signs, ", "), strings.Join(names, ", "))
+	return r, fmt.Errorf("none of %s is set, as %s do: want one of these, which starts this command", strings.Join(signs, ", "), strings.Join(names, ", "))
 }
 
-func (from *launcher) read(variable func(name string) string) (l launched, err error) {
+func (from *launcher) read(variable func(name string) string) (r Rank, err error) {
 	number := func(name, text string, least int) int {
 		n, e := strconv.Atoi(text)
 		if e != nil || n < least {
-			err = cmp.Or(err, wrongUse("--ranks env: %s is %q, want a number from %d on, as %s sets it", name, text, least, from.name))
+			err = cmp.Or(err, fmt.Errorf("%s is %q, want a number from %d on, as %s sets it", name, text, least, from.name))
 		}
 		return n
 	}
-	l.Rank, l.Size, l.onMachine = number(from.rank, variable(from.rank), 0), number(from.size, variable(from.size), 1), 1
+	r.Rank, r.Size, r.OnMachine = number(from.rank, variable(from.rank), 0), number(from.size, variable(from.size), 1), 1
 	if text := from.onMachine(variable); text != "" {
-		l.onMachine = number("the number of ranks on this machine", text, 1)
+		r.OnMachine = number("the number of ranks on this machine", text, 1)
 	}
 	if err != nil {
-		return l, err
+		return r, err
 	}
-	if l.Rank >= l.Size || l.onMachine > l.Size {
-		return l, wrongUse("--ranks env: %s is %d and %s %d, with %d ranks on this machine", from.rank, l.Rank, from.size, l.Size, l.onMachine)
+	if r.Rank >= r.Size || r.OnMachine > r.Size {
+		return r, fmt.Errorf("%s is %d and %s %d, with %d ranks on this machine", from.rank, r.Rank, from.size, r.Size, r.OnMachine)
 	}
 	if slices.Contains(from.job, managerVariable) {
-		l.manager = variable(managerSocket)
+		r.manager = variable(managerSocket)
 	}
-	l.Secret = []byte(variable(secretVariable))
-	if l.onMachine == l.Size && runtime.GOOS == "linux" && variable(addressVariable) == "" {
-		if l.job = from.nameJob(variable); l.job != "" {
-			return l, nil
+	r.Secret = []byte(variable(SecretVariable))
+	if r.OnMachine == r.Size && runtime.GOOS == "linux" && variable(AddressVariable) == "" {
+		if r.job = from.nameJob(variable); r.job != "" {
+			return r, nil
 		}
 	}
-	if l.Address = meetingAddress(variable); l.Address == "" {
-		return l, wrongUse("--ranks env: %s does not say where rank 0 listens: %s is to be its HOST:PORT, on every rank", from.name, addressVariable)
+	if r.Address = meetingAddress(variable); r.Address == "" {
+		return r, fmt.Errorf("%s does not say where rank 0 listens: %s is to be its HOST:PORT, on every rank", from.name, AddressVariable)
 	}
-	if len(l.Secret) < ranks.MinSecret {
-		return l, wrongUse("--ranks env: %s has %d bytes, want at least %d, the same on every rank", secretVariable, len(l.Secret), ranks.MinSecret)
+	if len(r.Secret) < ranks.MinSecret {
+		return r, fmt.Errorf("%s has %d bytes, want at least %d, the same on every rank", SecretVariable, len(r.Secret), ranks.MinSecret)
 	}
-	return l, nil
+	return r, nil
 }
 
 // nameJob returns what the ranks of one start of a job have in common; "" if the first two variables for it are not set.
@@ -121,7 +143,7 @@ func (from *launcher) nameJob(variable func(name string) string) string {
 
 // meetingAddress returns where ranks of several machines meet; "" if nothing says it.
 func meetingAddress(variable func(name string) string) string {
-	if address := variable(addressVariable); address != "" {
+	if address := variable(AddressVariable); address != "" {
 		return address
 	}
 	host, port := variable("MASTER_ADDR"), variable("MASTER_PORT")
