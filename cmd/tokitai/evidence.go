@@ -46,7 +46,8 @@ was replayed is not on it.
 After an interrupt, the results so far are printed. The exit code is 1 if the reports
 cannot be read or contradict themselves, 3 if a replayed case gives other results, and 4
 if none of the cases could be replayed, or after an interrupt.`,
-		Example: `  tokitai evidence --help`,
+		Example: `  tokitai verify relu2.forward --dtype f16 --level smoke --out relu2.zip
+  tokitai evidence relu2.zip --replay 3`,
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:

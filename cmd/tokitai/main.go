@@ -82,7 +82,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "%s: %s\n", command.CommandPath(), oneLine(err.Error()))
+		text := strings.TrimPrefix(err.Error(), command.Name()+": ") // of the package that has the command's name
+		fmt.Fprintf(stderr, "%s: %s\n", command.CommandPath(), oneLine(text))
 		if e, ok := errors.AsType[detailed](err); ok {
 			for line := range strings.Lines(e.Detail()) {
 				fmt.Fprintf(stderr, "  %s\n", oneLine(strings.TrimSuffix(line, "\n")))
