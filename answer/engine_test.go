@@ -251,23 +251,28 @@ func TestNoNumber(t *testing.T) {
 	}
 }
 
-// TestFolder: a model that was written as a folder of transformers is the same one, to its digests and answers.
-func TestFolder(t *testing.T) {
-	m := tinyOrFail(t)
-	folder := filepath.Join(t.TempDir(), "tiny")
+// fromFolder writes a model as a folder of transformers, loads it and starts an engine for it.
+func fromFolder(t *testing.T, m *answer.Model) (folder string, read *answer.Model, e *answer.Engine) {
+	t.Helper()
+	folder = filepath.Join(t.TempDir(), "tiny")
 	err := huggingface.Write(folder, m.Config, func(w *model.Value) ([]byte, error) { return m.Weights[w.Name].Bytes() }, huggingface.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := answer.Load(cpu.Queue(), folder)
-	if err != nil {
+	if read, err = answer.Load(cpu.Queue(), folder); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { read.Close() }) // after the engine
+	return folder, read, start(t, read, answer.DefaultLimits)
+}
+
+// TestFolder: a model that was written as a folder of transformers is the same one, to its digests and answers.
+func TestFolder(t *testing.T) {
+	m := tinyOrFail(t)
+	_, read, e := fromFolder(t, m)
 	if read.Identity != m.Identity {
 		t.Errorf("the folder is %+v, want %+v", read.Identity, m.Identity)
 	}
-	e := start(t, read, answer.DefaultLimits)
-	t.Cleanup(func() { e.Close(); read.Close() })
 	_, receipt, err := e.Complete(context.Background(), requests(3, 5)[2], 1, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -279,18 +284,7 @@ func TestFolder(t *testing.T) {
 
 // TestChanged: once somebody has written the file of the weights, no answer claims to be of them any more.
 func TestChanged(t *testing.T) {
-	m := tinyOrFail(t)
-	folder := filepath.Join(t.TempDir(), "tiny")
-	err := huggingface.Write(folder, m.Config, func(w *model.Value) ([]byte, error) { return m.Weights[w.Name].Bytes() }, huggingface.WriteOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, err := answer.Load(cpu.Queue(), folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := start(t, read, answer.DefaultLimits)
-	t.Cleanup(func() { e.Close(); read.Close() })
+	folder, _, e := fromFolder(t, tinyOrFail(t))
 	_, receipt, err := e.Complete(context.Background(), requests(3, 5)[2], 1, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,8 @@ func TestLogits(t *testing.T) {
 	}
 }
 
-// TestFP8Logits does so for weights in FP8: the scales of a token's inputs are its own.
+// TestFP8Logits compares logits as TestLogits does, of models whose weights are in FP8. A token's inputs are scaled without
+// regard to the other tokens of a step, or its logits would depend on them.
 func TestFP8Logits(t *testing.T) {
 	testlevel.Need(t, testlevel.Quick, "its kernels take seconds to be admitted")
 	for _, f := range []model.FP8{{Scales: "rows"}, {Scales: "rows", IsStatic: true, Except: model.NamesOf("model.layers.0.self_attn.q_proj")}, {Scales: "blocks"}} {

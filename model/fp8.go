@@ -62,7 +62,8 @@ var (
 		b.Formula("scale[r] = max |x[r,c]| over c / 448", "q[r,c] = x[r,c] / scale[r] (x[r,c] itself if scale[r] is 0), between -448 and 448, rounded to e4m3")
 	}))
 
-	// QuantizeBy is Quantize by given scales of columns. Values beyond 448 times theirs become that.
+	// QuantizeBy divides every column of x by its scale in by, limits the quotients to -448 and 448, the largest values of e4m3, and
+	// rounds them to it.
 	QuantizeBy = def.Must(def.Rowwise("model.quantize.by", func(b *def.Builder) {
 		x, by := b.In("x"), b.InCol("by", def.Only(num.F32))
 		b.Out("q", scaledDown(x, by), def.Only(num.E4M3))

@@ -42,8 +42,8 @@ func (r *reporter) tell(e *answer.Engine) {
 	r.w.Write(append(line, '\n')) // an Isolated that has gone ends this process
 }
 
-// Report tells an Isolated what the engine counts, until the context ends. Before, w has to have the line that says that
-// the process is ready.
+// Report writes the engine's counters to w, one line of JSON whenever they have changed, until the context ends. An Isolated
+// reads them. The caller has already written the line that says that the process is ready.
 func (s *Server) Report(ctx context.Context, w io.Writer) {
 	r := &reporter{w: w}
 	s.reporter.Store(r)

@@ -73,7 +73,10 @@ func Parse(source string) (*Template, error) {
 // Render renders the template with variables. Their values are nil, bool, int64, float64, string,
 // List and *Dict.
 func (t *Template) Render(variables map[string]Value, o Options) (text string, err error) {
-	r := &renderer{options: o, globals: variables}
+	return t.render(&renderer{options: o, globals: variables})
+}
+
+func (t *Template) render(r *renderer) (text string, err error) {
 	if err = r.run(t.body, newScope(nil)); err == nil {
 		err = r.failed
 	}

@@ -80,8 +80,8 @@ func (w *Weights) Close() error {
 	return first
 }
 
-// Unchanged returns an error if a file that is mapped has been written or cut since: weights are not what they were then.
-// A file that was removed, or has another one in its place, stays what it was.
+// Unchanged returns an error if a mapped file has been written to or truncated since it was read: the weights in memory may
+// have changed with it. Removing a file, or putting another one in its place, changes nothing in memory.
 func (w *Weights) Unchanged() error {
 	for f, m := range w.mappings {
 		now, err := f.Stat()

@@ -104,8 +104,8 @@ func TestDeviceAnswers(t *testing.T) {
 	}
 }
 
-// TestModels has all models, each with sums of a part of a step up to a few steps. At level smoke
-// a model has either wide or narrow accumulators.
+// TestModels compares products for every L and F of a model, with sums that are shorter than one step or up to three steps long.
+// Level smoke compares wide accumulators for one half of the models and narrow ones for the other.
 func TestModels(t *testing.T) {
 	g := gen.New("models")
 	all := cputest.Products()
