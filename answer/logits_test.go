@@ -39,11 +39,18 @@ func TestLogits(t *testing.T) {
 // regard to the other tokens of a step, or its logits would depend on them.
 func TestFP8Logits(t *testing.T) {
 	testlevel.Need(t, testlevel.Quick, "its kernels take seconds to be admitted")
-	for _, f := range []model.FP8{{Scales: "rows"}, {Scales: "rows", IsStatic: true, Except: model.NamesOf("model.layers.0.self_attn.q_proj")}, {Scales: "blocks"}} {
+	mixture := model.Mixture{Experts: 4, PerToken: 2, Hidden: 136}
+	for _, x := range []struct {
+		model.FP8
+		model.Mixture
+	}{
+		{FP8: model.FP8{Scales: "rows"}}, {FP8: model.FP8{Scales: "rows", IsStatic: true, Except: model.NamesOf("model.layers.0.self_attn.q_proj")}}, {FP8: model.FP8{Scales: "blocks"}},
+		{model.FP8{Scales: "rows"}, mixture}, {model.FP8{Scales: "rows", IsStatic: true}, mixture}, {model.FP8{Scales: "blocks"}, mixture},
+	} {
 		c := onGPU
-		c.Block, c.Layers, c.Storage, c.FP8 = 32, 1, "", f
+		c.Block, c.Layers, c.Storage, c.FP8, c.Mixture = 32, 1, "", x.FP8, x.Mixture
 		c.Width, c.Hidden = 160, 256
-		t.Run(fmt.Sprintf("%s, static %t", f.Scales, f.IsStatic), func(t *testing.T) { compareLogits(t, c, def.FMAChain, 8) })
+		t.Run(fmt.Sprintf("%s, static %t, %d experts", x.Scales, x.IsStatic, x.Experts), func(t *testing.T) { compareLogits(t, c, def.FMAChain, 8) })
 	}
 }
 

@@ -290,8 +290,14 @@ func (d *body) mixture(name string, x Ref) Ref {
 	}
 
 	rows := d.Call(name+"rows", combine.PermuteDefinition, nil, source.As(d.tokens*m.PerToken), x)[0]
+	sorted := &sortedRows{experts: m.Experts, offsets: offsets}
 	grouped := func(layer string, x Ref, in, out int) Ref {
-		return d.Call(name+"experts."+layer, Grouped, nil, x, d.Weight(name+"experts."+layer+".weight", d.format, m.Experts, out, in), offsets)[0]
+		layer = name + "experts." + layer
+		d.linears = append(d.linears, layer)
+		if d.isFP8(layer) {
+			return d.groupedFP8(layer, x, sorted, in, out)
+		}
+		return d.Call(layer, Grouped, nil, x, d.Weight(layer+".weight", d.format, m.Experts, out, in), offsets)[0]
 	}
 	var gate Ref
 	if d.isGated() {

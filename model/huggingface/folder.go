@@ -151,6 +151,9 @@ func checkKind(path string) error {
 // check compares the headers of the weights with the configuration.
 func (f *Folder) check() error {
 	f.layout = layoutOf(f.Family, f.Config, f.set.Has)
+	if f.layout.fused && f.Config.HasExpertsInFP8() {
+		return &FormatError{f.set.Path(), errors.New("quantization_config, and experts of a layer in one tensor: these are not supported in FP8")}
+	}
 	used := map[string]bool{}
 	for _, shard := range f.set.Files()[1:] { // an index names tensors that its shards must have
 		if err := f.readShard(shard); err != nil {
@@ -169,12 +172,14 @@ func (f *Folder) check() error {
 	}
 	var missing []string
 	for _, w := range f.Weights {
-		if name, isScale := f.scaleOf(w); isScale {
-			used[name] = true
-			if !f.set.Has(name) {
-				missing = append(missing, name)
-			} else if err := f.checkScale(w, name); err != nil {
-				return err
+		if parts := f.scalesOf(w); parts != nil {
+			for _, part := range parts {
+				name := f.tensorOfScale(part)
+				if used[name] = true; !f.set.Has(name) {
+					missing = append(missing, name)
+				} else if err := f.checkScale(part, name); err != nil {
+					return err
+				}
 			}
 			continue
 		}

@@ -2,6 +2,7 @@ package huggingface_test
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -38,6 +39,11 @@ func TestFP8(t *testing.T) {
 		"static":  {Scales: "rows", IsStatic: true, Except: model.NamesOf("model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj")},
 		"channel": {Scales: "rows", Except: inLayer1("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")},
 		"blocks":  {Scales: "blocks"},
+
+		"experts_tensor":  {Scales: "rows", Except: model.NamesOf("model.layers.0.mlp.experts.up_proj", "model.layers.1.mlp.up_proj")},
+		"experts_static":  {Scales: "rows", IsStatic: true},
+		"experts_channel": {Scales: "rows", Except: inLayer1("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")},
+		"experts_blocks":  {Scales: "blocks"},
 
 		"compressed_blocks": {Scales: "blocks"},
 		"compressed":        {Scales: "rows", IsStatic: true, Except: inLayer1("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")},
@@ -89,7 +95,10 @@ func TestBrokenFP8(t *testing.T) {
 			groups[part].(map[string]any)[member] = value
 		}
 	}
-	const scale = "model.layers.0.mlp.up_proj.weight_scale"
+	const (
+		scale       = "model.layers.0.mlp.up_proj.weight_scale"
+		expertScale = "model.layers.0.mlp.experts.1.down_proj.weight_scale"
+	)
 	tensorOf := func(name string, change func(e *safetensors.Entry)) func(map[string]any, *safetensors.File) {
 		return func(_ map[string]any, file *safetensors.File) {
 			for i := range file.Entries {
@@ -170,6 +179,30 @@ func TestBrokenFP8(t *testing.T) {
 		{"compressed_blocks", "weights.block_structure is [64 128], which is not supported: want [128 128]", group("weights", "block_structure", []int{64, 128})},
 		{"compressed_blocks", "input_activations.group_size is 64, which is not supported", group("input_activations", "group_size", 64)},
 		{"tensor", `tensor "model.layers.1.mlp.gate_proj.weight" is BF16, and by quantization_config of config.json F8_E4M3`, quantized("ignored_layers", nil)},
+		{"tensor", "the weights of GPT-2 are stored transposed, which is not supported in FP8", func(config map[string]any, _ *safetensors.File) {
+			quantization := config["quantization_config"]
+			clear(config)
+			maps.Copy(config, map[string]any{"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 64, "vocab_size": 257, "quantization_config": quantization})
+		}},
+		{"tensor", "quantization_config.kv_cache_quant_method is \"fp8\", which is not supported: keys and values are stored like activations", quantized("kv_cache_quant_method", "fp8")},
+		{"tensor", "quantization_config.dequantize is true, which is not supported: weights are multiplied as they are stored", quantized("dequantize", true)},
+		{"experts_tensor", "quantization_config leaves 1 of the 3 experts of model.layers.0.mlp.experts.down_proj as they are, which is not supported: want all or none", quantized("modules_to_not_convert", []string{"model.layers.0.mlp.experts.1.down_proj"})},
+		{"experts_tensor", "1 tensors that config.json asks for are missing: " + expertScale, tensorOf(expertScale, func(e *safetensors.Entry) { e.Name += "s" })},
+		{"experts_tensor", "scale \"" + expertScale + "\" is [3], want one number, or one for each of 8 rows", tensorOf(expertScale, func(e *safetensors.Entry) {
+			e.Shape, e.Data = []int{3}, make([]byte, 12)
+		})},
+		{"experts_tensor", "scale \"" + expertScale + "\" has -1 at 0, want numbers above 0", tensorOf(expertScale, number(-1))},
+		{"experts_tensor", `tensor "model.layers.0.mlp.experts.0.down_proj.weight" is F8_E4M3, and by config.json its layer is not quantised`, quantized("modules_to_not_convert", []string{"down_proj", "up_proj"})},
+		{"experts_static", "experts.2.up_proj.input_scale\" has 0 at 0, want numbers above 0", tensorOf("model.layers.0.mlp.experts.2.up_proj.input_scale", number(0))},
+		{"experts_blocks", `gate_proj.weight_scale_inv" is [1], want [2 2]: one for each block`, tensorOf("model.layers.0.mlp.experts.2.gate_proj.weight_scale_inv", func(e *safetensors.Entry) {
+			e.Shape, e.Data = []int{1}, e.Data[:4]
+		})},
+		{"experts_tensor", "experts of a layer in one tensor: these are not supported in FP8", tensorOf("model.layers.0.mlp.experts.0.down_proj.weight", func(e *safetensors.Entry) {
+			e.Name = "model.layers.0.mlp.experts.gate_up_proj"
+		})},
+		{"experts_tensor", `tensor "model.layers.0.mlp.gate.weight" is F8_E4M3, and by config.json its layer is not quantised`, tensorOf("model.layers.0.mlp.gate.weight", func(e *safetensors.Entry) {
+			e.DType, e.Data = num.E4M3, e.Data[:len(e.Data)/2]
+		})},
 	} {
 		path := filepath.Join(t.TempDir(), "broken")
 		if err := os.MkdirAll(path, 0o777); err != nil {

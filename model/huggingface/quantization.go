@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tokitai/internal/jsontree"
@@ -44,18 +45,41 @@ func (f *fields) quantization(c *model.Config, family *Family) {
 	switch {
 	case family.Type == "gpt2":
 		f.fail("quantization_config: the weights of GPT-2 are stored transposed, which is not supported in FP8")
-	case c.Mixture.Experts > 0:
-		f.fail("quantization_config: experts in FP8 are not supported")
 	case f.err != nil || c.Layers > maxLayers || c.Check() != nil: // refused elsewhere
 		return
 	}
 	var except []string
 	for _, layer := range c.LinearLayers() {
-		if excepted(layer) {
+		parts, n := partsOf(layer, c.Mixture.Experts), 0
+		for _, part := range parts {
+			if excepted(part) {
+				n++
+			}
+		}
+		switch n {
+		case 0:
+		case len(parts):
 			except = append(except, layer)
+		default:
+			f.fail("quantization_config leaves %d of the %d experts of %s as they are, which is not supported: want all or none", n, len(parts), layer)
 		}
 	}
 	c.FP8.Except = model.NamesOf(except...)
+}
+
+const expertsPart = ".mlp.experts."
+
+// partsOf returns the names that files have for what a program names once: one for each expert.
+func partsOf(name string, experts int) []string {
+	layer, rest, isExpert := strings.Cut(name, expertsPart)
+	if !isExpert {
+		return []string{name}
+	}
+	list := make([]string, experts)
+	for e := range list {
+		list[e] = layer + expertsPart + strconv.Itoa(e) + "." + rest
+	}
+	return list
 }
 
 // fp8 reads the method of transformers and vLLM, and returns which layers it leaves as they are.
@@ -197,21 +221,44 @@ func (f *fields) ignored() func(layer string) bool {
 	}
 }
 
-// scaleOf returns the tensor that has the scales of a linear layer, for a value of the program that is made of them.
-// DeepSeek's name for those of weights ends in _inv.
-func (f *Folder) scaleOf(w *model.Value) (tensor string, isScale bool) {
-	if !f.Config.FP8.IsUsed() {
-		return "", false
+// scalesOf returns the values that make up one with scales: itself, or those of the experts, whose names are as files
+// have them. For other values there are none.
+func (f *Folder) scalesOf(w *model.Value) []*model.Value {
+	isScale := func(end string) bool { return strings.HasSuffix(w.Name, end) }
+	if !f.Config.FP8.IsUsed() || !slices.ContainsFunc([]string{model.WeightScale, model.InputScale, model.ProductScale}, isScale) {
+		return nil
 	}
+	if !strings.Contains(w.Name, expertsPart) {
+		return []*model.Value{w}
+	}
+	part := model.Value{Kind: w.Kind, DType: w.DType, Shape: w.Shape[1:]} // without the experts
+	switch len(w.Shape) {
+	case 1:
+		part.Shape = []int{1}
+	case 3:
+		part.Shape = []int{w.Shape[0], w.Shape[2]}
+	}
+	var list []*model.Value
+	for _, name := range partsOf(w.Name, f.Config.Mixture.Experts) {
+		of := part
+		of.Name = name
+		list = append(list, &of)
+	}
+	return list
+}
+
+// tensorOfScale returns the tensor that has the scales of a linear layer, for a value that is made of them. DeepSeek's
+// name for those of weights ends in _inv.
+func (f *Folder) tensorOfScale(w *model.Value) string {
 	for _, end := range []string{model.WeightScale, model.ProductScale} {
 		if layer, is := strings.CutSuffix(w.Name, end); is {
 			if name := layer + model.WeightScale; !f.set.Has(name + "_inv") {
-				return name, true
+				return name
 			}
-			return layer + model.WeightScale + "_inv", true
+			return layer + model.WeightScale + "_inv"
 		}
 	}
-	return w.Name, strings.HasSuffix(w.Name, model.InputScale)
+	return w.Name
 }
 
 // checkScale compares the header of a scale with what the program wants: a number, one for each row, or one for each
@@ -257,8 +304,32 @@ func (f *Folder) checkScales(name string, data []byte) error {
 	return nil
 }
 
+// joinedScales returns a value that parts make up. Scales of blocks have their experts behind each block across.
+func (f *Folder) joinedScales(w *model.Value, parts []*model.Value) ([]byte, error) {
+	lists := make([][]byte, len(parts))
+	for e, part := range parts {
+		var err error
+		if lists[e], err = f.scales(part); err != nil {
+			return nil, err
+		}
+	}
+	across := 1
+	if len(w.Shape) == 3 {
+		across = w.Shape[0]
+	}
+	joined := make([]byte, 0, w.Bytes())
+	for b := range across {
+		for _, list := range lists {
+			size := len(list) / across
+			joined = append(joined, list[b*size:(b+1)*size]...)
+		}
+	}
+	return joined, nil
+}
+
 // scales returns the scales of a layer, in binary32, of which there is one for each element that the program wants.
-func (f *Folder) scales(w *model.Value, name string) ([]byte, error) {
+func (f *Folder) scales(w *model.Value) ([]byte, error) {
+	name := f.tensorOfScale(w)
 	i, err := f.info(name)
 	if err != nil {
 		return nil, err
@@ -274,7 +345,7 @@ func (f *Folder) scales(w *model.Value, name string) ([]byte, error) {
 		return nil, err
 	}
 	if layer, isProduct := strings.CutSuffix(w.Name, model.ProductScale); isProduct {
-		input, err := f.scales(&model.Value{Name: layer + model.InputScale, Shape: []int{1}}, layer+model.InputScale)
+		input, err := f.scales(&model.Value{Name: layer + model.InputScale, Shape: []int{1}})
 		if err != nil {
 			return nil, err
 		}

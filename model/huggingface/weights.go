@@ -96,8 +96,8 @@ func (w *Weights) Unchanged() error {
 }
 
 func (w *Weights) load(f *Folder, dev device.Device, v *model.Value) (*tensor.Tensor, error) {
-	if name, isScale := f.scaleOf(v); isScale {
-		raw, err := f.scales(v, name)
+	if parts := f.scalesOf(v); parts != nil {
+		raw, err := f.joinedScales(v, parts)
 		if err != nil {
 			return nil, err
 		}

@@ -50,12 +50,12 @@ def e4m3_value(p):
 VALUES = [e4m3_value(p) for p in range(0x7F)]  # not negative, ascending
 
 
-def e4m3(x):
-    """The pattern nearest to x, ties to even patterns; |x| <= 448."""
+def e4m3(x, sign):
+    """The pattern nearest to a fraction, ties to even patterns, with the sign of a number; |x| <= 448."""
     high = min(bisect.bisect_left(VALUES, abs(x)), len(VALUES) - 1)
     low = max(high - 1, 0)
     p = min((low, high), key=lambda p: (abs(VALUES[p] - abs(x)), p & 1))
-    return p | (0x80 if math.copysign(1, x) < 0 else 0)
+    return p | (0x80 if math.copysign(1, sign) < 0 else 0)
 
 
 def bf16(x):
@@ -105,6 +105,7 @@ def compressed(weights, inputs):
 # Neither rows nor columns are multiples of 128, but the columns of some weights are.
 WIDE = dict(hidden_size=256, intermediate_size=150, num_attention_heads=2, num_key_value_heads=1, vocab_size=257)
 SMALL = dict(hidden_size=8, intermediate_size=12, num_attention_heads=2, num_key_value_heads=1, vocab_size=257)
+EXPERTS = dict(num_experts=3, num_experts_per_tok=2, norm_topk_prob=True, mlp_only_layers=[1])
 
 # By name: quantization_config, how scales of weights lie, and the layers that are not quantised.
 VARIANTS = {
@@ -118,6 +119,10 @@ VARIANTS = {
         "layers.1.mlp",
     ),
     "compressed": (compressed({"strategy": "tensor"}, {"strategy": "tensor", "dynamic": False}), "tensor", "layers.1.mlp"),
+    "experts_tensor": ({"quant_method": "fp8", "activation_scheme": "dynamic", "modules_to_not_convert": ["lm_head", "model.layers.0.mlp.gate", "up_proj"]}, "tensor", "up_proj"),
+    "experts_static": ({"quant_method": "fp8", "activation_scheme": "static"}, "tensor", "none"),
+    "experts_channel": (compressed({"strategy": "channel"}, {"strategy": "token", "dynamic": True}), "channel", "layers.1.mlp"),
+    "experts_blocks": ({"quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3", "weight_block_size": [128, 128]}, "block", "none"),
 }
 
 
@@ -126,10 +131,15 @@ def folder(path, quantization, scaling, except_):
     os.makedirs(path)
     c = WIDE if scaling == "block" else SMALL
     width, hidden, layers = c["hidden_size"], c["intermediate_size"], 1 if scaling == "block" else 2
+    experts, narrow = 3 if "experts" in path else 0, 136 if scaling == "block" else 10  # and their width
     config = {
         "model_type": "llama", "architectures": ["LlamaForCausalLM"], "torch_dtype": "bfloat16", "num_hidden_layers": layers, "max_position_embeddings": 64,
         "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "quantization_config": quantization, **c,
     }
+    if experts:
+        config |= {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "head_dim": width // 2, "moe_intermediate_size": narrow, **EXPERTS}
+        if layers == 1:
+            config["mlp_only_layers"] = []
     with open(os.path.join(path, "config.json"), "w") as f:
         json.dump(config, f)
     weights, trace = File(), File()
@@ -161,7 +171,7 @@ def folder(path, quantization, scaling, except_):
             weights.f32(name + ".input_scale", (1,) if scaling == "tensor" else (), [given])
         if path.endswith("compressed_blocks"):
             return  # the same numbers by other names
-        if name.startswith("model.layers.0") and name.endswith(("up_proj", "down_proj")):
+        if name.startswith("model.layers.0") and name.endswith(("gate_proj", "down_proj") if experts else ("up_proj", "down_proj")):
             record(name, out, in_, q, lambda n, k: scales[part_of(n * in_ + k)], given)
 
     def record(name, out, in_, weight, scale_of, given):
@@ -179,7 +189,7 @@ def folder(path, quantization, scaling, except_):
             q, s = [], []
             for part in parts:
                 s.append(given or f32(max(abs(row[k]) for k in part) / 448))
-                q += [e4m3(max(-448.0, min(448.0, f32(row[k] / (s[-1] or 1.0))))) for k in part]
+                q += [e4m3(max(-448, min(448, Fraction(row[k]) / Fraction(s[-1] or 1.0))), row[k]) for k in part]
             patterns += q
             by += s
             q = [e4m3_value(p) for p in q]
@@ -208,8 +218,15 @@ def folder(path, quantization, scaling, except_):
         weights.bf16(layer + "post_attention_layernorm.weight", (width,), ones(width))
         for name, out, in_ in (("q", width, width), ("k", width // 2, width), ("v", width // 2, width), ("o", width, width)):
             linear(layer + "self_attn." + name + "_proj", out, in_)
-        for name, out, in_ in (("gate", hidden, width), ("up", hidden, width), ("down", width, hidden)):
-            linear(layer + "mlp." + name + "_proj", out, in_)
+        if experts:
+            for name in ("q", "k"):
+                weights.bf16(layer + f"self_attn.{name}_norm.weight", (width // 2,), ones(width // 2))
+        if experts and i == 0:
+            weights.bf16(layer + "mlp.gate.weight", (experts, width), noise(experts * width))
+        for e in range(experts) if experts and i == 0 else [None]:
+            of, inner = ("mlp.", hidden) if e is None else (f"mlp.experts.{e}.", narrow)
+            for name, out, in_ in (("gate", inner, width), ("up", inner, width), ("down", width, inner)):
+                linear(layer + of + name + "_proj", out, in_)
     weights.bf16("model.norm.weight", (width,), ones(width))
     weights.bf16("lm_head.weight", (c["vocab_size"], width), noise(c["vocab_size"] * width))
     weights.write(os.path.join(path, "model.safetensors"))
