@@ -19,6 +19,11 @@ func (d *Device) MatrixInstructions() []tensorcore.Instruction {
 	return lowergpu.MatrixInstructions(d.Describe().Architecture)
 }
 
+// LoadSource compiles and loads a source with what precedes it.
+func (d *Device) LoadSource(s lowergpu.Source) (*gpu.Module, error) {
+	return d.Load(d.family.Program(s, s.Name+".cu"), s.Entries...)
+}
+
 // MatrixAccum returns the accumulation rule that lowerings declare for an instruction, or false if the
 // device's architecture is in no table.
 func (d *Device) MatrixAccum(i tensorcore.Instruction) (num.MMA, bool) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 func newDoctor() *cobra.Command {
 	var asJSON bool
 	var device string
+	var soaking soakFlags
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "show what this machine has, and test the kernels",
@@ -37,21 +39,35 @@ The environment variable TOKITAI_CPU limits the instruction sets of the processo
 avx2, neon or plain, which makes no machine code at run time. All give the same bits.
 
 This is the short self-test that every kernel must pass before it is used.
-'tokitai verify' checks kernels thoroughly and writes reports.`,
+'tokitai verify' checks kernels thoroughly and writes reports.
+
+With --soak TIME, look for a chip that computes wrongly instead. Every multiprocessor of a
+GPU, or every core, is held to answers that are known, again and again, and most of the
+memory to patterns, for this time. What is told: which multiprocessors or cores answered,
+how much of the memory was held, temperature, power, what slowed the chip down, and its
+counters of errors before and after. A wrong answer is placed: multiprocessor or core, lane,
+address and bits. The exit code is 3 if there is one, and 4 if a part of the chip gave no
+answer or the soak was cut short. 'tokitai evidence sign' signs the report of --out.
+Nothing else should run on the device.`,
 		Example: `  tokitai doctor
   tokitai doctor --device cpu
-  tokitai doctor --json`,
+  tokitai doctor --json
+  tokitai doctor --soak 10m --device cuda:0 --out soak.json`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkDevice(device); err != nil {
+			if err := cmp.Or(checkDevice(device), soaking.check(c)); err != nil {
 				return err
+			}
+			if soaking.time > 0 {
+				return soaking.run(c, device, asJSON)
 			}
 			return examine(c, device, asJSON)
 		},
 	}
 	deviceFlag(c.Flags(), &device, "auto", "test the kernels for")
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
+	soaking.register(c)
 	jsonFlag(c, &asJSON)
 	return c
 }

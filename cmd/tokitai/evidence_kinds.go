@@ -10,6 +10,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/evidence/attest"
 	"tokitai/internal/readfile"
+	"tokitai/soak"
 	"tokitai/train"
 )
 
@@ -17,6 +18,7 @@ import (
 var evidenceKinds = []attest.Kind{
 	{Schema: evidence.SchemaID, Subjects: reportSubjects, Describe: describeReport},
 	{Schema: runSchema, Subjects: runSubjects, Describe: describeRun},
+	{Schema: soak.Schema, Subjects: soakSubjects, Describe: describeSoak},
 	{Schema: provenanceType, Describe: func([]byte) string { return "provenance of a release" }},
 }
 

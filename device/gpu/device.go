@@ -122,6 +122,14 @@ func (d *Device) Limits() driver.Properties { return d.properties }
 // Architecture returns the device's architecture as the compiler spells it.
 func (d *Device) Architecture() string { return d.properties.Architecture }
 
+// BusID returns the device's address on the PCI bus, "" if it is on none.
+func (d *Device) BusID() (string, error) {
+	if d.table.BusID == nil {
+		return "", nil
+	}
+	return d.table.BusID(d.index)
+}
+
 // Describe returns a description for people and reports.
 func (d *Device) Describe() device.Description {
 	return device.Description{Name: d.properties.Name, Architecture: d.properties.Architecture, Units: d.properties.Multiprocessors,

@@ -62,6 +62,17 @@ func (d *Device) Usage() Usage {
 	return u
 }
 
+// Free returns the memory that is free now, in bytes: other programs may take it.
+func (d *Device) Free() (bytes int64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err = d.submit("memory info", func() (err error) {
+		bytes, _, err = d.table.MemoryInfo()
+		return err
+	})
+	return min(bytes, d.limit()), err
+}
+
 func (d *Device) limit() int64 {
 	if d.options.MemoryLimit > 0 {
 		return d.options.MemoryLimit

@@ -153,6 +153,7 @@ var rooms = []room{
 	{path: "verify/origin", mustNot: []ban{{"op", "where a report comes from does not depend on what was verified"}, {"verify/cases", "where a report comes from does not depend on what was tried"}}},
 	{path: "verify/probe", mustNot: []ban{{"op/all", "an instruction is probed whatever uses it"}}},
 	{path: "verify", mustNot: []ban{{"op/all", "it verifies the operations that it is given"}, {"accuracy", "what is measured there is a document, not a verdict"}}},
+	{path: "soak", mustNot: []ban{{"op/all", "it is given the answers of cores"}}},
 	{path: "verify/mutants"},
 	{path: "bench", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "bench/chart", only: &claim{[]string{}, "a picture shows what records say"}},

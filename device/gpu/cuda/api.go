@@ -15,6 +15,7 @@ type api struct {
 	cuDeviceGetName      clib.Function
 	cuDeviceTotalMem     clib.Function `symbol:"cuDeviceTotalMem_v2"`
 	cuDeviceGetAttribute clib.Function
+	cuDeviceGetPCIBusId  clib.Function `optional:"yes"`
 
 	cuDevicePrimaryCtxRetain  clib.Function
 	cuDevicePrimaryCtxRelease clib.Function `symbol:"cuDevicePrimaryCtxRelease_v2"`

@@ -233,6 +233,18 @@ func (l *library) properties(index int) (driver.Properties, error) {
 	return p, nil
 }
 
+// busID returns the address of a device on the PCI bus: "0000:1b:00.0".
+func (l *library) busID(index int) (string, error) {
+	if l.api.cuDeviceGetPCIBusId.IsMissing {
+		return "", errors.New("the driver does not tell where the GPU is")
+	}
+	handle, err := l.handle(index)
+	if err != nil {
+		return "", err
+	}
+	return l.Name(&l.api.cuDeviceGetPCIBusId, handle)
+}
+
 // architecture returns the compiler's name of a compute capability. Hopper's matrix
 // instructions need the architecture-specific target.
 func architecture(major, minor int) string {
@@ -251,6 +263,7 @@ func (l *library) table() *driver.Table {
 		Path:       l.path,
 		Count:      l.count,
 		Properties: l.properties,
+		BusID:      l.busID,
 
 		Retain: func(index int) (driver.Context, error) {
 			handle, err := l.handle(index)

@@ -38,6 +38,10 @@ type Table struct {
 	// Properties returns a device's properties. It needs no context.
 	Properties func(index int) (Properties, error)
 
+	// BusID returns a device's address on the PCI bus, by which other libraries find it. It is nil
+	// where there is no bus.
+	BusID func(index int) (string, error)
+
 	Retain     func(index int) (Context, error)
 	Release    func(index int) error
 	SetCurrent func(Context) error
