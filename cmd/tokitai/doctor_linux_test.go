@@ -37,6 +37,7 @@ func TestDoctorWithoutExecutableMemory(t *testing.T) {
 	if !strings.Contains(machine.Note(), "executable memory") {
 		t.Skip(machine.Note()) // another processor
 	}
+	doctorTests(t, "softmax.forward", "gemm.forward", "embedding.forward", "embedding.backward")
 	var stdout, stderr bytes.Buffer
 	if code := execute(context.Background(), []string{"doctor", "--device", "cpu"}, &stdout, &stderr); code != exitOK {
 		t.Errorf("exit code %d\n%s", code, stderr.String())

@@ -274,17 +274,27 @@ func TestJSON(t *testing.T) {
 // TestDoctorJSON looks for what the script of doctor finds in its text.
 func TestDoctorJSON(t *testing.T) {
 	t.Setenv("TOKITAI_CUDA", filepath.Join(t.TempDir(), "nothing"))
+	doctorTests(t, "softmax.forward")
 	code, stdout, stderr := program(t.Context(), "doctor", "--json")
 	if code != 0 || !json.Valid([]byte(stdout)) {
 		t.Errorf("exit code %d, %s in %s", code, stderr, stdout)
 	}
 	for _, want := range []string{
 		`"tool": "tokitai"`, `"cpu_features": [`, `"instruction_sets": [`, `"cpu_note": "no code is generated: TOKITAI_CPU=plain"`,
-		`"available": false`, `"reason": "the CUDA driver: `, `"verdict": "ok"`,
+		`"available": false`, `"reason": "the CUDA driver: `, `"lowering": "softmax.forward/cpu.rowwise"`, `"verdict": "ok"`,
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("want %s in\n%s", want, stdout)
 		}
+	}
+}
+
+// doctorTests has doctor test the kernels of the named operations alone, until the test ends.
+func doctorTests(t *testing.T, names ...string) {
+	doctored = slices.DeleteFunc(slices.Clone(all.Operations), func(o *op.Operation) bool { return !slices.Contains(names, o.Name) })
+	t.Cleanup(func() { doctored = all.Operations })
+	if len(doctored) != len(names) {
+		t.Fatalf("%d of the operations %v", len(doctored), names)
 	}
 }
 

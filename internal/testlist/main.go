@@ -1,7 +1,7 @@
 // Command testlist lists tests with a property, as arguments of `go test`: a pattern of their
 // names, and the folders that have one.
 //
-//	go run ./internal/testlist [-every N -from K] PROPERTY FOLDER...
+//	go run ./internal/testlist [-every N | -seconds S [-anew] [-times F]] [-from K] [-skip REGEXP] PROPERTY FOLDER...
 //
 // The properties are
 //
@@ -12,7 +12,10 @@
 //	all         all tests
 //
 // A folder may end in /..., which stands for all folders below. With -every N it is a sample:
-// every Nth test, beginning with number K modulo N, and one at least.
+// every Nth test, beginning with number K modulo N, and one at least. With -seconds S it is a sample
+// that takes S seconds at most, as .ci/costs says what tests cost: K puts the tests into an order, and of
+// those each is taken that there is still time for. With -anew it includes the time to compile what they
+// import; with -times F a test takes F times as long. Tests whose name matches -skip are left out before.
 //
 // A test has the property if it names package testlevel or tool, or has a go statement; or if it
 // names a package that imports testlevel or tool outside of its tests, or a function, method, type or
@@ -21,6 +24,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -31,6 +35,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -42,10 +47,24 @@ var named = map[string]string{"level": "tokitai/internal/testlevel", "tools": "t
 const goroutine = "go statement"
 
 func main() {
-	every, from := flag.Int("every", 1, "take every Nth test"), flag.Int("from", 0, "begin with this one, modulo N")
+	var s sample
+	flag.IntVar(&s.every, "every", 1, "take every Nth test")
+	flag.IntVar(&s.from, "from", 0, "begin with this one, modulo N; with -seconds, the number of the order")
+	flag.StringVar(&s.skip, "skip", "", "leave out tests whose name matches")
+	seconds := flag.Float64("seconds", 0, "take tests that cost so much together")
+	anew := flag.Bool("anew", false, "nothing has been compiled")
+	times := flag.Float64("times", 1, "a test takes so many times as long")
 	flag.Parse()
 	property := flag.Arg(0)
-	args, err := arguments(".", property, flag.Args()[min(1, flag.NArg()):], max(*every, 1), *from)
+	var err error
+	if *seconds != 0 {
+		s.seconds = *seconds
+		s.costs, err = readCosts(costsFile, property, *anew, *times)
+	}
+	var args []string
+	if err == nil {
+		args, err = arguments(".", property, flag.Args()[min(1, flag.NArg()):], s)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testlist:", err)
 		os.Exit(1)
@@ -53,8 +72,39 @@ func main() {
 	fmt.Println(strings.Join(args, " "))
 }
 
+// sample says which of the tests are taken: of all, one in every, or as many as there are seconds for.
+type sample struct {
+	every, from int
+	skip        string // matches names of tests that are left out; or nothing
+	seconds     float64
+	costs       costs
+}
+
+// of returns the names of the tests that are taken. Where has all tests, with their folders.
+func (s sample) of(where map[string][]string) ([]string, error) {
+	skip, err := regexp.Compile(cmp.Or(s.skip, "^$"))
+	if err != nil {
+		return nil, err
+	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(where)), skip.MatchString)
+	if len(names) == 0 {
+		return nil, fmt.Errorf("-skip %s leaves no test", s.skip)
+	}
+	if s.seconds != 0 {
+		return s.costs.within(s.seconds, s.from, names, where)
+	}
+	every := min(max(s.every, 1), len(names)) // one at least
+	var taken []string
+	for i, test := range names {
+		if i%every == s.from%every {
+			taken = append(taken, test)
+		}
+	}
+	return taken, nil
+}
+
 // arguments returns the arguments of go test for the folders below a root.
-func arguments(root, property string, patterns []string, every, from int) ([]string, error) {
+func arguments(root, property string, patterns []string, s sample) ([]string, error) {
 	if !slices.Contains([]string{"level", "tools", "goroutines", "all"}, property) {
 		return nil, fmt.Errorf("unknown property %q, want level, tools, goroutines or all", property)
 	}
@@ -86,12 +136,14 @@ func arguments(root, property string, patterns []string, every, from int) ([]str
 	if len(where) == 0 {
 		return nil, fmt.Errorf("no test in %s has property %s", strings.Join(patterns, " "), property)
 	}
-	every = min(every, len(where)) // one at least
-	var names, folders []string
-	for i, test := range slices.Sorted(maps.Keys(where)) {
-		if i%every == from%every {
-			names, folders = append(names, test), append(folders, where[test]...)
-		}
+	names, err := s.of(where)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	var folders []string
+	for _, test := range names {
+		folders = append(folders, where[test]...)
 	}
 	slices.Sort(folders)
 	return append([]string{"-run", "^(" + strings.Join(names, "|") + ")$"}, slices.Compact(folders)...), nil

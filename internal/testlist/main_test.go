@@ -1,8 +1,10 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,7 +51,7 @@ func TestArguments(t *testing.T) {
 		"slow ./a":              `unknown property "slow", want level, tools, goroutines or all`,
 	} {
 		property, patterns, _ := strings.Cut(words, " ")
-		args, err := arguments(root, property, strings.Fields(patterns), 1, 0)
+		args, err := arguments(root, property, strings.Fields(patterns), sample{})
 		got := strings.Join(args, " ")
 		if err != nil {
 			got = err.Error()
@@ -59,11 +61,108 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	for from, want := range []string{"-run ^(TestByHelper|TestThroughTwo)$ ./a ./a/b", "-run ^(TestOwn)$ ./a"} {
-		if args, err := arguments(root, "level", []string{"./a/..."}, 2, from+4); err != nil || strings.Join(args, " ") != want {
+		if args, err := arguments(root, "level", []string{"./a/..."}, sample{every: 2, from: from + 4}); err != nil || strings.Join(args, " ") != want {
 			t.Errorf("every second from %d: %s, %v, want %s", from, args, err, want)
 		}
 	}
-	if args, err := arguments(root, "level", []string{"./a"}, 7, 5); err != nil || strings.Join(args, " ") != "-run ^(TestThroughTwo)$ ./a" {
+	if args, err := arguments(root, "goroutines", []string{"./a"}, sample{skip: "Con"}); err != nil || strings.Join(args, " ") != "-run ^(TestGroup)$ ./a" {
+		t.Errorf("but one: %s, %v", args, err)
+	}
+	if _, err := arguments(root, "level", []string{"./a/b"}, sample{skip: "."}); err == nil || err.Error() != "-skip . leaves no test" {
+		t.Errorf("none: %v", err)
+	}
+	if args, err := arguments(root, "level", []string{"./a"}, sample{every: 7, from: 5}); err != nil || strings.Join(args, " ") != "-run ^(TestThroughTwo)$ ./a" {
 		t.Errorf("every seventh of two: %s, %v, want one", args, err)
+	}
+}
+
+// TestCosts: a sample by cost takes no longer than it may, is another one for another number, and has every test at times.
+func TestCosts(t *testing.T) {
+	where := map[string][]string{"TestDear": {"./a"}, "TestCheap": {"./a", "./b"}, "TestCheaper": {"./b"}, "TestOther": {"./c"}, "TestNever": {"./c"}}
+	names := slices.Sorted(maps.Keys(where))
+	known := map[[2]string]float64{{"./a", "TestDear"}: 13, {"./a", "TestCheap"}: 4, {"./b", "TestCheap"}: 5, {"./b", "TestCheaper"}: 1, {"./c", "TestNever"}: 21}
+	var log strings.Builder
+	c := costs{known: known, other: 2, times: 1, linked: 3, log: &log}
+	found := map[string]int{}
+	for from := range 100 {
+		taken, err := c.within(20, from, names, where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost, folders := 0.0, map[string]bool{}
+		for _, test := range taken {
+			found[test]++
+			for _, folder := range where[test] {
+				s, isKnown := known[[2]string{folder, test}]
+				if !isKnown {
+					s = 2
+				}
+				cost += s
+				folders[folder] = true
+			}
+		}
+		if cost += 3 * float64(len(folders)); cost > 20 {
+			t.Errorf("sample %d takes %g s, want 20 at most: %v", from, cost, taken)
+		}
+		if again, err := c.within(20, from, names, where); err != nil || !slices.Equal(again, taken) {
+			t.Errorf("sample %d is %v, then %v, %v", from, taken, again, err)
+		}
+	}
+	for _, test := range names {
+		if isNever := test == "TestNever"; (found[test] == 0) != isNever || found[test] == 100 {
+			t.Errorf("%s is in %d samples of 100", test, found[test])
+		}
+	}
+	if want := "testlist: TestNever of ./c takes 21 s, and the sample at most 20: it is in none\n"; strings.ReplaceAll(log.String(), want, "") != "" || log.Len() == 0 {
+		t.Errorf("it says %q, want %q alone", log.String(), want)
+	}
+	if taken, err := c.within(4, 0, names, where); err != nil || !slices.Equal(taken, []string{"TestCheaper"}) {
+		t.Errorf("in 4 s: %v, %v", taken, err)
+	}
+	if _, err := c.within(3, 0, names, where); err == nil || err.Error() != "no test takes at most 3 s" {
+		t.Errorf("in 3 s: %v", err)
+	}
+	for text, want := range map[string]string{
+		"./a TestA":       `"./a TestA" is not a folder, a test and one or two numbers of seconds`,
+		"./a TestA 1 -2":  `"-2" is no number of seconds`,
+		"./a TestA one 2": `"one" is no number of seconds`,
+	} {
+		if rows, err := parseCosts([]byte("# a\n./a TestA 1\n./b TestB 2 3.5\n")); err != nil || len(rows) != 2 || rows[0] != (cost{"./a", "TestA", [2]float64{1, 1}}) || rows[1] != (cost{"./b", "TestB", [2]float64{2, 3.5}}) {
+			t.Errorf("two lines are read as %v, %v", rows, err)
+		}
+		if _, err := parseCosts([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestCostsAreOfTests: the committed costs are those of tests that there are, one line for each.
+func TestCostsAreOfTests(t *testing.T) {
+	const root = "../.."
+	text, err := os.ReadFile(filepath.Join(root, costsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := parseCosts(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := parse(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[[2]string]bool{}
+	for _, r := range rows {
+		key := [2]string{r.folder, r.test}
+		if !slices.Contains(with("all", all[strings.TrimPrefix(r.folder, "./")], nil), r.test) {
+			t.Errorf("%s: %s has no %s", costsFile, r.folder, r.test)
+		}
+		if seen[key] {
+			t.Errorf("%s: two lines for %s %s", costsFile, r.folder, r.test)
+		}
+		seen[key] = true
+	}
+	if len(rows) < 10 {
+		t.Errorf("%s has %d tests, want those that take long", costsFile, len(rows))
 	}
 }
