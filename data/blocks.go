@@ -35,10 +35,27 @@ func (c *Corpus) Whole(size int) (*Blocks, error) {
 	return &Blocks{size, 0, (len(c.Tokens) - 1) / size, c.Tokens}, nil
 }
 
-// Put writes the tokens and the labels of a block. Blocks for validation are counted on from those
+// Begin returns the token at which a block begins. Blocks for validation are counted on from those
 // for training.
-func (b *Blocks) Put(tokens, labels []int32, block int) {
-	from := b.tokens[block*b.Size:]
+func (b *Blocks) Begin(block int) int { return block * b.Size }
+
+// Draw returns the token at which example i of training begins. An epoch has every block once, in an order of its own. If
+// blocks are shifted, all blocks of an epoch begin so many tokens later, fewer than a block has, and there is one block less.
+func (b *Blocks) Draw(seed uint64, i int, isShifted bool) int {
+	n, shift := b.Train, 0
+	if isShifted = isShifted && n > 1; isShifted {
+		n--
+	}
+	epoch := uint64(i / n)
+	if isShifted {
+		shift = Shift(seed, epoch, b.Size)
+	}
+	return b.Begin(Order(seed, epoch, n, i%n)) + shift
+}
+
+// Put writes the tokens and the labels of the block that begins at a token.
+func (b *Blocks) Put(tokens, labels []int32, begin int) {
+	from := b.tokens[begin:]
 	copy(tokens[:b.Size], from)
 	copy(labels[:b.Size], from[1:])
 }

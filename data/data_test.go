@@ -119,7 +119,7 @@ func TestSplit(t *testing.T) {
 		t.Errorf("%d and %d blocks, want 18 and 2", b.Train, b.Validation)
 	}
 	tokens, labels := make([]int32, 4), make([]int32, 4)
-	b.Put(tokens, labels, 19)
+	b.Put(tokens, labels, b.Begin(19))
 	for i := range tokens {
 		if tokens[i] != int32(text[75+i]) || labels[i] != int32(text[76+i]) {
 			t.Errorf("token %d of the last block is %d with label %d, want %d and %d", i, tokens[i], labels[i], text[75+i], text[76+i])
@@ -162,6 +162,49 @@ func TestOrder(t *testing.T) {
 	}
 	if got := [...]int{Order(1, 2, 100, 3), Order(1, 2, 100, 4), Order(1, 1<<40, 1<<20, 5)}; got != orderAnswers {
 		t.Errorf("order %v, want %v: runs that were begun would go on with other data", got, orderAnswers)
+	}
+}
+
+// TestDraw: without a shift an epoch has every block once; with one it has as many blocks but one, side by side, which begin
+// elsewhere in the next epoch and end where training's tokens end, at the latest.
+func TestDraw(t *testing.T) {
+	t.Parallel()
+	b, err := New(Grammar(1, 83)).Split(4) // 18 blocks for training
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch := func(number, n int, isShifted bool) []int {
+		var list []int
+		for i := range n {
+			list = append(list, b.Draw(7, number*n+i, isShifted))
+		}
+		slices.Sort(list)
+		return list
+	}
+	shifts := map[int]bool{}
+	for e := range 50 {
+		for i, at := range epoch(e, 18, false) {
+			if at != b.Begin(i) {
+				t.Fatalf("epoch %d: place %d of the sorted order begins at token %d, want %d", e, i, at, b.Begin(i))
+			}
+		}
+		list := epoch(e, 17, true)
+		shifts[list[0]] = true
+		for i, at := range list {
+			if at != list[0]+4*i || at+4 > 18*4 {
+				t.Fatalf("epoch %d: shifted blocks begin at %v", e, list)
+			}
+		}
+	}
+	if len(shifts) != 4 || !shifts[0] || !shifts[3] {
+		t.Errorf("shifts %v, want 0 to 3", shifts)
+	}
+	if got := b.Draw(7, 1000, true); got != 5 {
+		t.Errorf("example 1000 begins at token %d, want 5: runs that were begun would go on with other data", got)
+	}
+	one := &Blocks{Size: 4, Train: 1, Validation: 1}
+	if got := one.Draw(7, 5, true); got != 0 {
+		t.Errorf("the only block begins at token %d, want 0", got)
 	}
 }
 

@@ -27,3 +27,10 @@ func Order(seed, epoch uint64, n, i int) int {
 		}
 	}
 }
+
+// Shift returns a number below n, which follows from a seed and the number of an epoch: word 0 of the Philox block with the
+// seed as key and the counter (0, 8, epoch low, epoch high), times n, without the low 32 bits. n is at most 2^32. Order has no round 8.
+func Shift(seed, epoch uint64, n int) int {
+	word := num.Philox(seed, [4]uint32{0, 8, uint32(epoch), uint32(epoch >> 32)})[0]
+	return int(uint64(word) * uint64(n) >> 32)
+}

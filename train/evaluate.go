@@ -61,7 +61,7 @@ func (e *Evaluator) Validate(stop func() error) (float64, error) { return e.loss
 // has are added in binary64, in order.
 func (e *Evaluator) loss(x task, stop func() error) (float64, error) {
 	list := make([]int, e.t.config.Batch/e.t.config.Leaves)
-	first, n := x.examples()
+	_, n := x.examples()
 	sum := 0.0
 	for done := 0; done < n; done += len(list) {
 		if stop != nil {
@@ -70,8 +70,8 @@ func (e *Evaluator) loss(x task, stop func() error) (float64, error) {
 			}
 		}
 		for i := range list {
-			if list[i] = first + done + i; done+i >= n {
-				list[i] = -1
+			if list[i] = -1; done+i < n {
+				list[i] = x.validating(done + i)
 			}
 		}
 		if err := x.put(e.in, list); err != nil {

@@ -33,8 +33,14 @@ func newRegression(c *Config, t *data.Table, all bool) (task, error) {
 }
 
 func (r *regression) examples() (train, validation int) { return r.train, r.all - r.train }
+func (r *regression) validating(i int) int              { return r.train + i }
 func (r *regression) terms() int                        { return r.table.Outputs }
 func (r *regression) tokenizer() data.Tokenizer         { return data.Tokenizer{} }
+
+// training returns a row: an epoch has every row once, in an order of its own.
+func (r *regression) training(i int) int {
+	return data.Order(r.config.Seed, uint64(i/r.train), r.train, i%r.train)
+}
 
 func (r *regression) initial(w *model.Value) []float32 {
 	return r.config.Features.Initial(w, r.config.Seed)

@@ -25,16 +25,17 @@ type Config struct {
 	model.Config
 	Features model.Features `json:"features,omitzero"`
 
-	Batch     int     `json:"batch"`     // sequences of a step, or rows of features
-	Leaves    int     `json:"leaves"`    // into which they are divided
-	Steps     int     `json:"steps"`     // of the whole run
-	Optimizer string  `json:"optimizer"` // adamw or sgd
-	Rate      float64 `json:"rate"`      // the highest learning rate
-	Rates     string  `json:"rates"`     // factors by group: PART=FACTOR,… for weights whose names have the part; the last one counts
-	MinRate   float64 `json:"min_rate"`  // that of the last step
-	Warmup    int     `json:"warmup"`    // steps in which the rate rises
-	Schedule  string  `json:"schedule"`  // cosine, linear or constant
-	Decay     float64 `json:"decay"`     // of weights, on matrices alone
+	Batch     int     `json:"batch"`           // sequences of a step, or rows of features
+	Leaves    int     `json:"leaves"`          // into which they are divided
+	Shift     bool    `json:"shift,omitempty"` // blocks of tokens begin at other places in every epoch
+	Steps     int     `json:"steps"`           // of the whole run
+	Optimizer string  `json:"optimizer"`       // adamw or sgd
+	Rate      float64 `json:"rate"`            // the highest learning rate
+	Rates     string  `json:"rates"`           // factors by group: PART=FACTOR,… for weights whose names have the part; the last one counts
+	MinRate   float64 `json:"min_rate"`        // that of the last step
+	Warmup    int     `json:"warmup"`          // steps in which the rate rises
+	Schedule  string  `json:"schedule"`        // cosine, linear or constant
+	Decay     float64 `json:"decay"`           // of weights, on matrices alone
 	Beta1     float64 `json:"beta1"`
 	Beta2     float64 `json:"beta2"`
 	AdamEps   float64 `json:"adam_eps"`
@@ -261,6 +262,8 @@ func (s *Settings) Check() error {
 	switch {
 	case s.FP8.IsUsed():
 		return badInput("fp8 is set, and weights in FP8 have no gradients: nothing can be trained")
+	case s.HasFeatures() && s.Shift:
+		return badInput("shift is true: rows of features are not cut into blocks")
 	case s.HasFeatures() && (s.Tokenizer != "" || s.SampleEvery != 0):
 		return badInput("tokenizer is %q and sample_every %d: a network of features has neither tokens nor samples of text", s.Tokenizer, s.SampleEvery)
 	case s.Tokenizer == "bytes" && s.Vocabulary != data.Vocabulary:

@@ -18,11 +18,15 @@ type Data interface {
 type task interface {
 	// examples returns how many examples there are, for training and behind them for validation.
 	examples() (train, validation int)
+	// training returns example i of the run, counted over all steps from 0.
+	training(i int) int
+	// validating returns example i of those for validation.
+	validating(i int) int
 	// terms returns how many terms an example adds to the loss, which is their mean.
 	terms() int
 	// network returns the network for so many examples: with gradients and dropout, or without.
 	network(examples int, training bool) (*model.Network, error)
-	// put gives a network examples by their numbers. In the place of -1 stands something without a loss.
+	// put gives a network examples, as training and validating return them. In the place of -1 stands something without a loss.
 	put(in *model.Instance, examples []int) error
 	// initial returns the first values of a weight.
 	initial(w *model.Value) []float32
@@ -70,9 +74,14 @@ func newDecoding(c *Config, corpus *data.Corpus, all bool) (task, error) {
 }
 
 func (d *decoding) examples() (train, validation int) { return d.blocks.Train, d.blocks.Validation }
+func (d *decoding) validating(i int) int              { return d.blocks.Begin(d.blocks.Train + i) }
 func (d *decoding) terms() int                        { return d.blocks.Size }
 func (d *decoding) tokenizer() data.Tokenizer         { return d.corpus.Tokenizer }
 func (d *decoding) initial(w *model.Value) []float32  { return d.config.Initial(w, d.config.Seed) }
+
+func (d *decoding) training(i int) int {
+	return d.blocks.Draw(d.config.Seed, i, d.config.Shift)
+}
 
 func (d *decoding) network(examples int, training bool) (*model.Network, error) {
 	n, err := model.NewDecoder(d.config.Config, examples, training)
@@ -84,8 +93,8 @@ func (d *decoding) network(examples int, training bool) (*model.Network, error) 
 
 func (d *decoding) put(in *model.Instance, examples []int) error {
 	d.tokens, d.labels = d.tokens[:0], d.labels[:0]
-	for _, block := range examples {
-		d.tokens, d.labels = d.append(block)
+	for _, begin := range examples {
+		d.tokens, d.labels = d.append(begin)
 	}
 	if err := in.Tensor(model.Tokens).SetInt32s(d.tokens); err != nil {
 		return err
@@ -93,13 +102,13 @@ func (d *decoding) put(in *model.Instance, examples []int) error {
 	return in.Tensor(model.Labels).SetInt32s(d.labels)
 }
 
-// append returns tokens and labels with those of a block behind them.
-func (d *decoding) append(block int) (tokens, labels []int32) {
+// append returns tokens and labels with those of a block behind them, by the token at which it begins.
+func (d *decoding) append(begin int) (tokens, labels []int32) {
 	size := d.blocks.Size
 	at := len(d.tokens)
 	tokens, labels = append(d.tokens, make([]int32, size)...), append(d.labels, make([]int32, size)...)
-	if block >= 0 {
-		d.blocks.Put(tokens[at:], labels[at:], block)
+	if begin >= 0 {
+		d.blocks.Put(tokens[at:], labels[at:], begin)
 		return tokens, labels
 	}
 	for i := range size {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"tokitai/data"
 	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/num"
@@ -455,15 +454,12 @@ func (t *Trainer) Origin() Origin { return t.origin }
 // Network returns the network of a leaf.
 func (t *Trainer) Network() *model.Network { return t.network }
 
-// leafExamples returns the examples of a leaf of a step: example s of the run, counted over all steps from
-// 0, is place s mod n of epoch s div n, for n examples.
+// leafExamples returns the examples of a leaf of a step.
 func (t *Trainer) leafExamples(step, leaf int) []int {
 	each := t.config.Batch / t.config.Leaves
-	n, _ := t.task.examples()
 	list := make([]int, each)
 	for i := range list {
-		s := (step-1)*t.config.Batch + leaf*each + i
-		list[i] = data.Order(t.config.Seed, uint64(s/n), n, s%n)
+		list[i] = t.task.training((step-1)*t.config.Batch + leaf*each + i)
 	}
 	return list
 }
