@@ -24,7 +24,7 @@ const (
 	hopperWide = iota
 	hopperNarrow
 	hopperLoose // for operands in FP8 that tensor maps cannot describe
-	hopperFew   // for few rows
+	hopperFew   // for few rows, and small results
 	hopperFewNarrow
 )
 
@@ -94,7 +94,7 @@ KERNEL_ALONE(%s, Narrow::THREADS)(GRID_CONSTANT MappedParams m) {
 }
 `
 
-// fewEntry is an entry for few rows.
+// fewEntry is an entry for few rows, and small results.
 const fewEntry = `
 KERNEL_ALONE(%s, 256)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
@@ -195,16 +195,19 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	}
 	z := &p.products
 	z.SetCall(k.d, c)
+	hasFew := k.grouping == lower.Ungrouped && !c.Operands[k.d.Product().Left].DType.IsFP8()
 	t := &hopperTiles[hopperWide]
 	g := k.divide(z, t.rows, t.cols)
 	switch {
 	case isLoose:
 		t = &hopperTiles[hopperLoose]
-	case z.Rows <= FewRows && k.grouping == lower.Ungrouped && !c.Operands[k.d.Product().Left].DType.IsFP8():
+	case hasFew && z.Rows <= FewRows:
 		// More blocks need all rows that a box has: one that reaches beyond its operand arrives later.
 		if t = &hopperTiles[hopperFewNarrow]; z.Rows < t.rows || k.divide(z, t.rows, t.cols).blocks() > limits.Multiprocessors {
 			t = &hopperTiles[hopperFew]
 		}
+	case hasFew && 3*k.divide(z, hopperTiles[hopperNarrow].rows, hopperTiles[hopperNarrow].cols).blocks() <= limits.Multiprocessors:
+		t = &hopperTiles[hopperFew] // four times as many blocks
 	case 2*g.blocks() <= limits.Multiprocessors || z.Cols <= hopperTiles[hopperNarrow].cols: // more blocks, so that all have work
 		t = &hopperTiles[hopperNarrow]
 	}

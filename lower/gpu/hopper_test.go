@@ -1,6 +1,7 @@
 package gpu_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,6 +21,8 @@ import (
 type multiplied struct {
 	label        string
 	before, want *trial.Operands
+
+	multiprocessors int // of the device; 2 if it is 0
 }
 
 // launch makes calls of a kernel in a program and returns what is wrong, if anything.
@@ -31,7 +34,7 @@ func launch(t testing.TB, program *simtest.Program, build simtest.Build, seed ui
 	for _, c := range calls {
 		pieces, operands := lay(&run, c.before, build == simtest.Address)
 		placed = append(placed, pieces)
-		if err := k.Plan(&plan, newCall(c.before.Definition, operands, nil), gpu.Limits{WarpWidth: 32, Multiprocessors: 2, SharedBytes: 227 << 10}); err != nil {
+		if err := k.Plan(&plan, newCall(c.before.Definition, operands, nil), gpu.Limits{WarpWidth: 32, Multiprocessors: cmp.Or(c.multiprocessors, 2), SharedBytes: 227 << 10}); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
 		run.Launches = append(run.Launches, simtest.LaunchesOf(k, &plan)...)
@@ -75,7 +78,7 @@ func newMultiplied(t testing.TB, label string, before *trial.Operands) multiplie
 	if err := reference.Run(want.Definition, want.Arrays(), reference.Options{Accum: accum}); err != nil {
 		t.Fatal(err)
 	}
-	return multiplied{label, before, want}
+	return multiplied{label: label, before: before, want: want}
 }
 
 // products returns calls of a product: rows at multiples of 16 bytes, sizes beside those
@@ -105,6 +108,9 @@ func compileHopper(t testing.TB, d *def.Definition, dtypes []num.DType) *gpu.Ker
 // multiprocessors.
 var hopperShapes = [][3]int{{136, 264, 72}, {64, 120, 200}, {8, 8, 8}, {304, 136, 328}, {64, 56, 1112}, {48, 200, 840}}
 
+// hopperSmall has four tiles of 64×64 for four multiprocessors, instead of one.
+var hopperSmall = [3]int{104, 96, 200}
+
 // TestHopper compares the kernel for Hopper with the reference, by the model.
 func TestHopper(t *testing.T) {
 	formats := [][]num.DType{{num.F16, num.F16, num.F16}, {num.BF16, num.BF16, num.F32}, {num.BF16, num.BF16, num.BF16}, {num.F16, num.F16, num.F32}}
@@ -115,7 +121,8 @@ func TestHopper(t *testing.T) {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			dtypes := formats[i%len(formats)]
-			k, calls := compileHopper(t, d, dtypes), products(t, d, dtypes, hopperShapes)
+			k, calls := compileHopper(t, d, dtypes), products(t, d, dtypes, append(hopperShapes, hopperSmall))
+			calls[len(hopperShapes)].multiprocessors = 4
 			for _, build := range builds() {
 				if text := multiply(t, build, uint64(i), k, calls); text != "" {
 					t.Errorf("%v: %s", build, text)
@@ -234,14 +241,14 @@ func TestHopperStacks(t *testing.T) {
 	}
 }
 
-// TestHopperTiles: few rows have tiles of their own, unless they are left to mma.sync.
+// TestHopperTiles: few rows have tiles of their own, unless they are left to mma.sync; so have results of few tiles.
 func TestHopperTiles(t *testing.T) {
 	for _, x := range []struct {
 		m, n   int
 		want   string
 		yields bool
 	}{
-		{4096, 4096, "_wide", false}, {512, 1024, "_narrow", false}, {65, 4096, "_narrow", false},
+		{4096, 4096, "_wide", false}, {1024, 1024, "_narrow", false}, {1024, 640, "_64x64", false}, {384, 384, "_64x64", false},
 		{64, 4096, "_64x32", false}, {64, 4232, "_64x64", false}, {63, 4096, "_64x64", false}, {33, 64, "_64x64", false}, {32, 64, "_64x64", true},
 	} {
 		k := compileHopper(t, gemm.ForwardDefinition, []num.DType{num.F16, num.F16, num.F16})
