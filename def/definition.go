@@ -46,7 +46,7 @@ const MaxOperands = 16
 type Operand struct {
 	Name   string
 	Dims   []string // sizes by letter; the same letter is the same size
-	Extent Extent   // rowwise only
+	Extent Extent   // of a rowwise definition, and of vectors of products that end in an expression
 	DTypes Rule
 	IsIn   bool
 	IsOut  bool

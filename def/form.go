@@ -7,7 +7,7 @@ import (
 )
 
 // Form is the pattern in which a definition computes: [*Expression], [*Product], [*Lookup],
-// [*Scatter], [*LookupSum], [*Sort], [*RowWrite]
+// [*Scatter], [*LookupSum], [*Sort], [*RowWrite], [*Fused]
 // or [*Stream]. Code that computes switches over these types and refuses the ones it does not know. All
 // other code asks a definition for facts: which axes and sums it has, and what depends on what.
 //
@@ -223,6 +223,12 @@ func (d *Definition) Product() *Product {
 	return f
 }
 
+// Fused returns the form of products that end in an expression, or nil.
+func (d *Definition) Fused() *Fused {
+	f, _ := d.Form.(*Fused)
+	return f
+}
+
 // Sort returns the form of a dispatch, or nil.
 func (d *Definition) Sort() *Sort {
 	f, _ := d.Form.(*Sort)
@@ -250,8 +256,11 @@ func (d *Definition) Ring() Ring {
 
 // Groups returns the groups into which offsets divide an axis, or the zero Groups.
 func (d *Definition) Groups() Groups {
-	if f := d.Product(); f != nil {
+	switch f := d.Form.(type) {
+	case *Product:
 		return f.Groups
+	case *Fused:
+		return f.Products[0].Groups()
 	}
 	return Groups{}
 }

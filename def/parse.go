@@ -227,6 +227,7 @@ var forms = []textForm{
 	{new(LookupSum), fixed(parseGatherSum)},
 	{new(Sort), fixed(parseDispatch)},
 	{new(RowWrite), fixed(parseRowWrite)},
+	{new(Fused), (*parser).fused},
 	{new(Stream), (*parser).stream},
 	{new(StreamBackward), (*parser).stream},
 }

@@ -66,7 +66,7 @@ func TestParseErrors(t *testing.T) {
 		{"nothing", "", `line 1, column 1: the text is empty, want "tokitai-def 1" in its first line`},
 		{"another version", "tokitai-def 2\nrowwise x", `line 1, column 1: unexpected "tokitai-def 2", want "tokitai-def 1" in the first line`},
 		{"no kind", "tokitai-def 1\n", `line 2, column 1: the text ends, want the kind and name of a definition, such as "rowwise softmax.forward"`},
-		{"an unknown kind", "tokitai-def 1\nelementwise x", `line 2, column 1: unexpected "elementwise x", want rowwise, contraction, gather, scatter-add, gather-sum, dispatch, row-write, stream or stream-backward and a name`},
+		{"an unknown kind", "tokitai-def 1\nelementwise x", `line 2, column 1: unexpected "elementwise x", want rowwise, contraction, gather, scatter-add, gather-sum, dispatch, row-write, fused, stream or stream-backward and a name`},
 		{"a bad name", "tokitai-def 1\nrowwise Soft-Max", `line 2, column 1: definition "Soft-Max": want a name like softmax.forward`},
 		{"not UTF-8", body("y <- x # \xff"), "line 5, column 10: the text is not UTF-8"},
 		{"a strange character", body("y <- x × 2"), `line 5, column 8: unexpected character '×'`},

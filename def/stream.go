@@ -273,8 +273,7 @@ func (b *StreamBuilder) bodyOf() (Graph, *Definition, error) {
 	}
 	written := body.graph(false)
 	for _, n := range written.Nodes {
-		if n.Op.IsRowReduction() || n.Late || n.Op == OpLookup || n.Op == OpColumns || n.Op == OpRows || n.Op == OpCol || n.Op == OpColFloat || n.Op == OpPartner ||
-			n.Op == OpInside || n.Op == OpRandom || n.Op == OpRandomRow || n.Op == OpElement || n.Op == OpElementHigh {
+		if !n.isElementwise() {
 			return Graph{}, nil, fmt.Errorf("%s: a stream's expression computes each element from its own query and key", n.brief())
 		}
 	}

@@ -295,7 +295,12 @@ func functionsIn(nodes []*Node) []*Function {
 }
 
 // Functions returns the functions that the definition calls, sorted by name.
-func (d *Definition) Functions() []*Function { return functionsIn(d.Math().Nodes) }
+func (d *Definition) Functions() []*Function {
+	if f := d.Fused(); f != nil {
+		return f.Body.Functions()
+	}
+	return functionsIn(d.Math().Nodes)
+}
 
 // FunctionsFor returns the functions that are computed where values are stored in a format: those
 // that the definition calls, and the one that gives the weights of a form that has weights.
