@@ -4,7 +4,7 @@
 // It is written to be read, not to be fast: one node after another, one row
 // after another, every value kept. It shares no code with anything that lowers
 // definitions, and knows neither tensors nor devices. Start at [Run]; rowwise.go
-// interprets expressions, contraction.go products, gather.go,
+// interprets expressions, contraction.go products, fused.go products that end in an expression, gather.go,
 // gather_sum.go and scatter.go copies and sums of rows by index, and stream.go attention.
 package reference
 
@@ -54,6 +54,8 @@ func Run(d *def.Definition, operands []num.Array, o Options) error {
 		return runRowwise(d, f, operands, &o)
 	case *def.Product:
 		return runContraction(d, f, operands, &o)
+	case *def.Fused:
+		return runFused(d, f, operands, &o)
 	case *def.Lookup:
 		return runGather(d, f, operands)
 	case *def.Scatter:

@@ -29,6 +29,8 @@ func mathematicsOf(d *def.Definition) (mathematics, error) {
 		return expression{f}, nil
 	case *def.Product:
 		return sums{productTerms{f}}, nil
+	case *def.Fused:
+		return fusing{f}, nil
 	case *def.Lookup:
 		return sums{lookupTerms{f}}, nil
 	case *def.Scatter:
@@ -117,18 +119,23 @@ func (expression) findForms(f *Forms) error {
 	}, func(int, int, int, set) {})
 }
 
-func (expression) encloseStable(s *Stable) error {
+func (f expression) encloseStable(s *Stable) error {
+	if err := f.encloseInts(s); err != nil {
+		return err
+	}
+	return s.encloseRows()
+}
+
+// encloseInts encloses outputs that hold int32, which have the sets of mode Rounded.
+func (expression) encloseInts(s *Stable) (err error) {
 	d := s.call.d
 	for i := range d.Operands {
 		if d.Operands[i].IsOut && d.Operands[i].IsInt() {
 			rounded := s.call.Options
 			rounded.Mode = Rounded
-			var err error
-			if s.ints, err = Enclose(d, s.call.operands, rounded); err != nil {
-				return err
-			}
+			s.ints, err = Enclose(d, s.call.operands, rounded)
 			break
 		}
 	}
-	return s.encloseRows()
+	return err
 }

@@ -36,6 +36,7 @@ type evaluator[T ball.Number[T]] struct {
 	late       []*def.Node            // the needed nodes after the last row
 	floats     []float32              // a row of an operand
 	instead    func(*def.Node)        // evaluates a node, in the place of evaluate; may be nil
+	isComputed func(*def.Node) bool   // whether an input is none that is stored; may be nil
 	room       func(n int) []T        // allocates, in the place of make; may be nil
 	err        error
 }
@@ -50,7 +51,17 @@ type places struct {
 // sweep evaluates a rowwise definition row by row and calls yield or yieldInt for each
 // wanted element. zero determines the kind of number.
 func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, row, col int, v T), yieldInt func(operand, row, col int, v set)) error {
+	return sweepInstead(k, zero, at, 0, nil, yield, yieldInt)
+}
+
+// sweepInstead is sweep with another way to evaluate nodes, unless that is nil, among them inputs of the first
+// operands, as many as are computed.
+func sweepInstead[T ball.Number[T]](k *call, zero T, at *places, computed int, instead func(e *evaluator[T], n *def.Node), yield func(operand, row, col int, v T), yieldInt func(operand, row, col int, v set)) error {
 	e := &evaluator[T]{call: k, zero: zero, rounding: roundingOf(k.Options, zero)}
+	if instead != nil {
+		e.instead = func(n *def.Node) { instead(e, n) }
+		e.isComputed = func(n *def.Node) bool { return n.Op == def.OpInput && n.Operand < computed }
+	}
 	if err := e.size(); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package truth
 
 import (
+	"slices"
+
 	"tokitai/def"
 	"tokitai/num"
 	"tokitai/num/ball"
@@ -53,7 +55,7 @@ func twice(d num.DType, x float64) float64 { return float64(num.Round(d, float32
 func (e *evaluator[T]) keep(out []T, n *def.Node) {
 	before, d := n.Args[0], e.storage(n.Storage)
 	copy(out, e.values[before.ID].x)
-	if !isOneStep(before) {
+	if e.isComputed != nil && slices.ContainsFunc(before.Args, e.isComputed) || !isOneStep(before) {
 		e.rounding.keep(out, d)
 		return
 	}
