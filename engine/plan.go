@@ -337,7 +337,7 @@ func (s *settings) ruleOf(d *def.Definition, c *lower.Call) def.Accum {
 	switch dtype := c.Operands[0].DType; {
 	case dtype != num.F16 && dtype != num.BF16:
 		return def.FMAChain
-	case d.Product() == nil && c.Size(d, "D") > lower.TensorCoreHeads:
+	case d.Stream() != nil && c.Size(d, "D") > lower.TensorCoreHeads:
 		return def.FMAChain
 	}
 	return s.rule

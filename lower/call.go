@@ -75,8 +75,12 @@ func (c *Call) WritesNothing(d *def.Definition) bool {
 	return isEmpty
 }
 
-// OfProduct returns the operands of a contraction.
+// OfProduct returns the operands of a contraction. Of products that end in an expression it returns those of the first,
+// and an output, which has the sizes of its result.
 func (c *Call) OfProduct(d *def.Definition) (left, right, result *Operand) {
+	if f := d.Fused(); f != nil {
+		return &c.Operands[f.Factors[0][0]], &c.Operands[f.Factors[0][1]], &c.Operands[f.Result()]
+	}
 	p := d.Product()
 	return &c.Operands[p.Left], &c.Operands[p.Right], &c.Operands[p.Result]
 }

@@ -58,9 +58,12 @@ func GroupingOf(d *def.Definition) Grouping {
 	return GroupedRows
 }
 
-// SetCall divides a call of a contraction.
+// SetCall divides a call of a contraction, or of the first of the products that end in an expression.
 func (p *Products) SetCall(d *def.Definition, c *Call) {
 	left, right, result := c.OfProduct(d)
+	if f := d.Fused(); f != nil {
+		d = f.Products[0]
+	}
 	p.Set(d, &left.Array, &right.Array, &result.Array)
 }
 

@@ -64,7 +64,7 @@ func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 	if b := j.Accuracy.Bias; b.N > 0 {
 		n := float64(b.N)
 		spread := 1.0 / 12
-		if len(s.t.Lowering.Promise.Declares.Roundings) > 0 || j.Accuracy.Declared > 0 || s.t.hasCoarseFunctions() { // a value that is rounded twice, or whose function errs, is a step off more often
+		if len(s.t.Lowering.Promise.Declares.Roundings) > 0 || j.Accuracy.Declared > 0 || s.t.hasCoarseFunctions() || d.Fused() != nil { // a value that is rounded twice, or whose function errs, is a step off more often
 			spread = max(spread, b.Sqr/n)
 		}
 		// An error of less than an ulp before the last rounding moves results by as much on average,

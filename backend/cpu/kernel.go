@@ -75,6 +75,8 @@ func compilerOf(f def.Form) *compiler {
 		}
 	case *def.Product:
 		return alike(multiply, anySet, factors)
+	case *def.Fused:
+		return alike(multiplyFused, anySet, func(machine.Set) []num.DType { return num.RealDTypes })
 	case *def.Lookup, *def.Scatter, *def.LookupSum:
 		return alike(table.Compile, table.Supports, nil)
 	case *def.Stream, *def.StreamBackward:
@@ -91,6 +93,24 @@ func multiply(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.
 	return matmul.Compile(d, dtypes, set)
 }
 
+// multiplyFused makes code for products that end in an expression.
+func multiplyFused(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
+	return lowercpu.CompileFused(d, dtypes, func(part *def.Definition, dtypes []num.DType) (lowercpu.Program, error) {
+		return generate(part, dtypes, set, matmul.Compile)
+	})
+}
+
+// generate makes code for a part of a definition: by multiply if it is a product, else for its rows.
+func generate(part *def.Definition, dtypes []num.DType, set machine.Set, multiply func(*def.Definition, []num.DType, machine.Set) (lowercpu.Program, error)) (lowercpu.Program, error) {
+	if part.Product() != nil {
+		return multiply(part, dtypes, set)
+	}
+	if set == machine.Plain { // which has code for products alone
+		return lowercpu.Compile(part, dtypes, lowercpu.Short)
+	}
+	return jit.Compile(part, dtypes, 0, set)
+}
+
 // weigh makes code for the parts of a stream or its gradients.
 func weigh(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
 	return weighBy(d, dtypes, def.FMAChain, set, matmul.Compile)
@@ -104,13 +124,7 @@ func weighBy(d *def.Definition, dtypes []num.DType, accum def.Accum, set machine
 		compile = lowercpu.CompileStreamBackward
 	}
 	return compile(d, dtypes, accum, func(part *def.Definition, dtypes []num.DType) (lowercpu.Program, error) {
-		if part.Product() != nil {
-			return multiply(part, dtypes, set)
-		}
-		if set == machine.Plain { // which has code for products alone
-			return lowercpu.Compile(part, dtypes, lowercpu.Short)
-		}
-		return jit.Compile(part, dtypes, 0, set)
+		return generate(part, dtypes, set, multiply)
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 // Hopper, of Ampere and Ada, and of Volta; and Hopper's for FP8.
 var tensorCores = []*engine.Lowering{NewMMA(def.MMA(16, 25)), NewMMA(def.MMA(8, 24)), NewMMA(def.MMA(4, 23)), NewMMA(def.MMA(32, 13).Narrow(13))}
 
-// NewMMA returns the lowering of contractions and streams that computes what a tensor core of the
+// NewMMA returns the lowering of contractions, of products that end in an expression, and of streams that computes what a tensor core of the
 // given model does: mma(L,F), or panels of it, which multiplies f16 and bf16, or
 // mma(L,F,R), which multiplies FP8.
 func NewMMA(m def.Accum) *engine.Lowering {
@@ -45,6 +45,12 @@ func replay(d *def.Definition, dtypes []num.DType, m def.Accum) (lowercpu.Progra
 		query = f.Query
 	case *def.StreamBackward:
 		query = f.Query
+	case *def.Fused:
+		return lowercpu.CompileFused(d, dtypes, func(part *def.Definition, dtypes []num.DType) (lowercpu.Program, error) {
+			return generate(part, dtypes, set, func(part *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
+				return mma.Compile(part, dtypes, m, set)
+			})
+		})
 	default:
 		return mma.Compile(d, dtypes, m, set)
 	}

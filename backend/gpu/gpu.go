@@ -74,7 +74,7 @@ func (f *Family) Preferred() Lowerings {
 		switch form.(type) {
 		case *def.Expression: // the others choose at each launch
 			l.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.VariantOf(d, c)) }
-		case *def.Product:
+		case *def.Product, *def.Fused:
 			if f.Hopper != "" {
 				list = []*engine.Lowering{f.hopper(), f.hopperFP8(), f.mma(), f.mmaBounded(), l}
 			}

@@ -57,7 +57,7 @@ func (f *Family) onHopper(name string) *engine.Lowering {
 		case d.HasScales():
 			return errScales
 		}
-		return lowergpu.SuitsHopper(c)
+		return lowergpu.SuitsHopper(d, c)
 	}
 	return l
 }

@@ -63,6 +63,8 @@ func loweringOf(f def.Form) *lowering {
 		return &lowering{"rowwise", compileRowwise}
 	case *def.Product:
 		return &lowering{"packed", compileContraction}
+	case *def.Fused:
+		return &lowering{"fused", compileFused}
 	case *def.Lookup:
 		return &lowering{"gather", compileGather}
 	case *def.Scatter:

@@ -22,6 +22,25 @@ var gemmText string
 type contraction struct {
 	d        *def.Definition
 	grouping lower.Grouping
+	ends     *ends // the expression in which products like d end, or nil
+}
+
+// contractionOf returns a contraction, or the first of the products that end in an expression, and the formats of
+// its operands.
+func contractionOf(d *def.Definition, dtypes []num.DType) (contraction, []num.DType) {
+	f := d.Fused()
+	if f == nil {
+		return contraction{d: d, grouping: lower.GroupingOf(d)}, dtypes
+	}
+	var own []num.DType
+	for _, at := range f.Factors[0] {
+		if at < 0 {
+			own = append(own, num.F32)
+		} else {
+			own = append(own, dtypes[at])
+		}
+	}
+	return contraction{f.Products[0], lower.GroupingOf(f.Products[0]), newEnds(d, dtypes)}, own
 }
 
 // chains plans the launches of kernels/gemm.cu.
@@ -71,7 +90,8 @@ func compileContraction(d *def.Definition, dtypes []num.DType, _ Variant, name s
 		return compileRing(d, dtypes, name)
 	}
 	entries := []string{name + "_large", name + "_small"}
-	k := &chains{contraction{d, lower.GroupingOf(d)}}
+	of, dtypes := contractionOf(d, dtypes)
+	k := &chains{of}
 	var b strings.Builder
 	k.head(&b, dtypes, name, "WIDEN(PATTERN)", fmt.Sprintf("widen_%s(PATTERN)", dtypes[0]))
 	b.WriteString(named(gemmText, "ENTRY_LARGE", entries[gemmLarge], "ENTRY_SMALL", entries[gemmSmall]))
@@ -81,7 +101,11 @@ func compileContraction(d *def.Definition, dtypes []num.DType, _ Variant, name s
 // head writes what precedes a kernel: the definition, its types and macros, and
 // kernels/product.cu.
 func (k *contraction) head(b *strings.Builder, dtypes []num.DType, name string, more ...string) {
-	heading(b, k.d, dtypes)
+	if k.ends != nil {
+		heading(b, k.ends.outer, k.ends.formats)
+	} else {
+		heading(b, k.d, dtypes)
+	}
 	out := dtypes[2]
 	fmt.Fprintf(b, "typedef %s Input;\ntypedef %s Output;\n", dtypes[0], out)
 	macros(b, more...)
@@ -95,6 +119,7 @@ func (k *contraction) head(b *strings.Builder, dtypes []num.DType, name string, 
 		"HAS_AXES", number(k.d.HasAxes()),
 		"GROUPED", fmt.Sprint(int(k.grouping)),
 		"SCALED", number(k.d.HasScales()),
+		"FUSED", number(k.ends != nil),
 	)
 	if k.d.HasAxes() {
 		macros(b, "MAX_AXES", fmt.Sprint(num.MaxBatchAxes))
@@ -103,12 +128,18 @@ func (k *contraction) head(b *strings.Builder, dtypes []num.DType, name string, 
 	if k.grouping != lower.Ungrouped {
 		b.WriteString(checkSource(k.d, name) + "\n")
 	}
+	if k.ends != nil {
+		b.WriteString(k.ends.source())
+	}
 	b.WriteString(named(productText, "IS_REFUSED", name+"_is_refused") + "\n")
 }
 
 // kernel returns the kernel of a source, to whose entries it adds the checking pass.
 func (k *contraction) kernel(s Source, p planner) *Kernel {
 	made := &Kernel{d: k.d, planner: p, check: len(s.Entries)}
+	if k.ends != nil {
+		made.d, made.planner = k.ends.outer, &ending{k.ends, p}
+	}
 	if k.grouping != lower.Ungrouped {
 		s.Entries = append(s.Entries, s.Name+"_check")
 	}
@@ -178,7 +209,9 @@ func (k *contraction) isVector(c *lower.Call, factor int) bool {
 func (k *contraction) params(p *Plan, c *lower.Call, g grid) {
 	left, right, result := c.OfProduct(k.d)
 	z := &p.products
-	p.pointers(left.Pointer, right.Pointer, result.Pointer)
+	p.pointer(left.Pointer)
+	p.pointer(right.Pointer)
+	p.pointer(result.Pointer)
 	p.ints(left.Stride, right.Stride, result.Stride, z.Rows, z.Cols, z.Depth, g.rows, g.cols)
 	p.bools(k.isVector(c, 0), k.isVector(c, 1), isVector(result), false)
 	if k.d.HasAxes() {
@@ -193,6 +226,9 @@ func (k *contraction) params(p *Plan, c *lower.Call, g grid) {
 	}
 	if k.d.HasScales() {
 		k.scales(p, c)
+	}
+	if k.ends != nil {
+		k.ends.params(p)
 	}
 }
 

@@ -37,8 +37,22 @@ func (k *Kernel) PlanTiles(p *Plan, c *lower.Call, tile int) error {
 	if k.d.Stream() != nil {
 		return k.planner.launches(p, c, Limits{SharedBytes: 227 << 10})
 	}
+	if e, ok := k.planner.(*ending); ok {
+		return (&ending{e.ends, tiled{e.each.(*fragments), tile}}).launches(p, c, Limits{})
+	}
 	p.products.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
 	return k.planner.(*fragments).launchTiles(p, c, tile)
+}
+
+// tiled plans products in tiles of one kind.
+type tiled struct {
+	*fragments
+	tile int
+}
+
+func (k tiled) launches(p *Plan, c *lower.Call, _ Limits) error {
+	p.products.SetCall(k.d, c)
+	return k.launchTiles(p, c, k.tile)
 }
 
 // CompileManyNamed is CompileMany with such entries.

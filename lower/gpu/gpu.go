@@ -115,7 +115,7 @@ func loweringOf(f def.Form) *lowering {
 	switch f.(type) {
 	case *def.Expression:
 		return &lowering{"rowwise", compileRowwise}
-	case *def.Product:
+	case *def.Product, *def.Fused:
 		return &lowering{"fma", compileContraction}
 	case *def.Lookup:
 		return &lowering{"gather", compileGather}

@@ -69,7 +69,8 @@ func CompileHopper(d *def.Definition, dtypes []num.DType) (*Kernel, error) {
 	}
 	name := identifier(d.Name)
 	entries := []string{name + "_wide", name + "_narrow"}
-	k := &hopper{contraction{d, lower.GroupingOf(d)}}
+	of, dtypes := contractionOf(d, dtypes)
+	k := &hopper{of}
 	var b strings.Builder
 	k.head(&b, dtypes, name, "IS_FP8", number(dtypes[0].IsFP8()), "IS_BF16", truth(dtypes[0] == num.BF16), "IS_E5M2", truth(dtypes[0] == num.E5M2), "NARROW_PAIR(A, B)", narrowPair(dtypes[2]))
 	b.WriteString(named(hopperText, "ENTRY_WIDE", entries[hopperWide], "ENTRY_NARROW", entries[hopperNarrow], "IS_REFUSED", name+"_is_refused"))
@@ -113,7 +114,7 @@ func narrowPair(d num.DType) string {
 
 // takesTensorCores returns an error for what tensor cores do not multiply.
 func takesTensorCores(d *def.Definition, dtypes []num.DType) error {
-	if d.Product() == nil {
+	if d.Product() == nil && d.Fused() == nil {
 		return fmt.Errorf("%s: is %s, want a contraction", d.Name, d.Form)
 	}
 	if dtypes[0] != num.F16 && dtypes[0] != num.BF16 {
@@ -131,6 +132,9 @@ var (
 // TakesFP8 returns an error for a contraction whose operands Hopper's tensor cores do not
 // multiply in FP8.
 func TakesFP8(d *def.Definition) error {
+	if f := d.Fused(); f != nil {
+		d = f.Products[0]
+	}
 	switch {
 	case d.Product().TransposeLeft || !d.Product().TransposeRight:
 		return errMajor
@@ -149,7 +153,17 @@ var (
 
 // SuitsHopper returns an error for a call whose operands tensor maps cannot describe. Such
 // operands in FP8 are copied otherwise.
-func SuitsHopper(c *lower.Call) error {
+func SuitsHopper(d *def.Definition, c *lower.Call) error {
+	if f := d.Fused(); f != nil {
+		var part lower.Call
+		for i := range f.Products {
+			bindProduct(&part, f, i, c, c.Operands[f.Result()])
+			if err := SuitsHopper(f.Products[i], &part); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for i := range 3 {
 		o := &c.Operands[i]
 		switch {
@@ -188,7 +202,7 @@ func YieldsToMMA(d *def.Definition, c *lower.Call) bool {
 
 // launches implements planner.
 func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
-	err := SuitsHopper(c)
+	err := SuitsHopper(k.d, c)
 	isLoose := err != nil && c.Operands[k.d.Product().Left].DType.IsFP8()
 	if err != nil && !isLoose {
 		return fmt.Errorf("%s: %w", k.d.Name, err)
@@ -228,7 +242,7 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	if !k.d.Product().TransposeRight {
 		across = min(across, t.cols)
 	}
-	hasResult := isMappable(result) && !isLoose && t.cols*result.DType.Size() >= hopperLine
+	hasResult := k.ends == nil && isMappable(result) && !isLoose && t.cols*result.DType.Size() >= hopperLine
 	if isLoose {
 		p.pad(2 * MapBytes)
 	} else {

@@ -23,6 +23,7 @@ type multiplied struct {
 	before, want *trial.Operands
 
 	multiprocessors int // of the device; 2 if it is 0
+	params          []float64
 }
 
 // launch makes calls of a kernel in a program and returns what is wrong, if anything.
@@ -34,9 +35,11 @@ func launch(t testing.TB, program *simtest.Program, build simtest.Build, seed ui
 	for _, c := range calls {
 		pieces, operands := lay(&run, c.before, build == simtest.Address)
 		placed = append(placed, pieces)
-		if err := k.Plan(&plan, newCall(c.before.Definition, operands, nil), gpu.Limits{WarpWidth: 32, Multiprocessors: cmp.Or(c.multiprocessors, 2), SharedBytes: 227 << 10}); err != nil {
+		if err := k.Plan(&plan, newCall(c.before.Definition, operands, c.params), gpu.Limits{WarpWidth: 32, Multiprocessors: cmp.Or(c.multiprocessors, 2), SharedBytes: 227 << 10}); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
+		plan.Place(simtest.Pointer(len(run.Buffers)), 0)
+		run.Buffers = append(run.Buffers, make([]byte, plan.ScratchBytes))
 		run.Launches = append(run.Launches, simtest.LaunchesOf(k, &plan)...)
 	}
 	if err := program.Run(run); err != nil {
@@ -62,7 +65,7 @@ var hopperModel = def.MMA(16, 25)
 var hopperFP8Model = def.MMA(32, 13).Narrow(13)
 
 // newMultiplied returns a call on operands as they are laid out, with the answer.
-func newMultiplied(t testing.TB, label string, before *trial.Operands) multiplied {
+func newMultiplied(t testing.TB, label string, before *trial.Operands, params ...float64) multiplied {
 	t.Helper()
 	amongNaNs(before)
 	accum := hopperModel
@@ -75,10 +78,10 @@ func newMultiplied(t testing.TB, label string, before *trial.Operands) multiplie
 		}
 	}
 	want := before.Clone()
-	if err := reference.Run(want.Definition, want.Arrays(), reference.Options{Accum: accum}); err != nil {
+	if err := reference.Run(want.Definition, want.Arrays(), reference.Options{Accum: accum, Params: params}); err != nil {
 		t.Fatal(err)
 	}
-	return multiplied{label: label, before: before, want: want}
+	return multiplied{label: label, before: before, want: want, params: params}
 }
 
 // products returns calls of a product: rows at multiples of 16 bytes, sizes beside those

@@ -66,7 +66,8 @@ func CompileMMA(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel, erro
 }
 
 func compileMMA(d *def.Definition, dtypes []num.DType, v Variant, name string) *Kernel {
-	k := &fragments{contraction{d, lower.GroupingOf(d)}, v, mmaTiles[v]}
+	of, dtypes := contractionOf(d, dtypes)
+	k := &fragments{of, v, mmaTiles[v]}
 	var b strings.Builder
 	k.head(&b, dtypes, name, "MULTIPLY_ADD", fmt.Sprintf("mma_16_8_16_%s", dtypes[0]))
 	b.WriteString(mmaText)
@@ -82,7 +83,16 @@ func compileMMA(d *def.Definition, dtypes []num.DType, v Variant, name string) *
 
 // MMAVariant returns the variant of kernels/mma.cu that computes a call.
 func MMAVariant(d *def.Definition, c *lower.Call) Variant {
-	k := contraction{d, lower.GroupingOf(d)}
+	if f := d.Fused(); f != nil {
+		var part lower.Call
+		for i := range f.Products {
+			if bindProduct(&part, f, i, c, lower.Operand{}); MMAVariant(f.Products[i], &part) == Element {
+				return Element
+			}
+		}
+		return Vector
+	}
+	k := contraction{d: d, grouping: lower.GroupingOf(d)}
 	if k.isVector(c, 0) && k.isVector(c, 1) {
 		return Vector
 	}

@@ -18,7 +18,8 @@ type Plan struct {
 
 	firstEntry int             // of the stage that is planned
 	values     []lower.Operand // between stages
-	part       lower.Call      // of a stage
+	part       lower.Call      // of a stage, or of a product
+	ends       endsCall
 
 	places   []place
 	inTable  []place // parameters that are addresses in the table

@@ -23,7 +23,7 @@ type exactSums struct{ contraction }
 
 // compileRing lowers a contraction in a ring, which def has checked.
 func compileRing(d *def.Definition, dtypes []num.DType, name string) *Kernel {
-	k := &exactSums{contraction{d, lower.GroupingOf(d)}}
+	k := &exactSums{contraction{d: d, grouping: lower.GroupingOf(d)}}
 	var b strings.Builder
 	k.head(&b, dtypes, name, ringMacros(d, dtypes)...)
 	b.WriteString(named(ringText, "ENTRY", name+"_ring"))

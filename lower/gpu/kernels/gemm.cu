@@ -6,6 +6,8 @@
 //           With HAS_AXES, stacks of matrices, whose batch axes have any strides, 0 among them; with
 //           GROUPED, rows of A and C or the summed index divided by offsets in memory; with SCALED, f32
 //           scales of the rows and columns of C, at any stride.
+//           With FUSED, C is not written: its sums end in the expression of the definition, which is written in
+//           front (lower/gpu/fused.go), and of which the last of the definition's products stores the outputs.
 // Numerics  model fma: acc = fused(a, b, acc), k ascending from +0 or C; then times the scale of the row,
 //           and of the column, each product rounded; one rounding at the store
 // Schedule  tiles of 128x128 (ENTRY_LARGE), or of 64x64 (ENTRY_SMALL) where there are few; bands of eight
@@ -187,6 +189,17 @@ struct Results {
     }
 };
 
+#if FUSED
+// Where sums lie in shared memory: 16 rows of every part of PART_ROWS.
+template <int COLS, int PART_ROWS>
+struct SumsOf {
+    static const int PITCH = COLS + 4;
+    int slab;
+    DEVICE int row(int r) const { return r / (DOWN * 4) * PART_ROWS + slab * (DOWN * 4) + r % (DOWN * 4); }
+    DEVICE int at(int r, int c) const { return r * PITCH + c; }
+};
+#endif
+
 // Computes the tile that begins at first_row and first_col.
 template <int ROWS, int COLS, int DEPTH, int TALL, int WIDE>
 DEVICE void multiply_tile(const Params& p, i64 first_row, i64 first_col) {
@@ -195,7 +208,14 @@ DEVICE void multiply_tile(const Params& p, i64 first_row, i64 first_col) {
     typedef Reader<ROWS, DEPTH, !TRANSPOSE_LEFT> LeftReader;
     typedef Reader<COLS, DEPTH, TRANSPOSE_RIGHT> RightReader;
     const int LEFT_PITCH = LeftReader::PITCH, RIGHT_PITCH = RightReader::PITCH;
+#if FUSED
+    typedef SumsOf<COLS, TALL * DOWN> Sums;
+    const int SLAB = ROWS / TALL * 4; // rows whose sums lie in shared memory at a time: of each part, 16
+    const int LEFT_FLOATS = 2 * DEPTH * LEFT_PITCH > SLAB * Sums::PITCH ? 2 * DEPTH * LEFT_PITCH : SLAB * Sums::PITCH;
+    SHARED(float, left, LEFT_FLOATS);
+#else
     SHARED(float, left, 2 * DEPTH * LEFT_PITCH);
+#endif
     SHARED(float, right, 2 * DEPTH * RIGHT_PITCH);
 
     LeftReader left_reader(p.left, p.left_stride, first_row, p.rows, p.left_vector);
@@ -263,6 +283,20 @@ DEVICE void multiply_tile(const Params& p, i64 first_row, i64 first_col) {
 
     RENEW(row); // else what belongs to the results takes registers all the time
     RENEW(col);
+#if FUSED
+    float* to = left + (part / (COLS / (WIDE * ACROSS)) * (DOWN * 4) + lane_down(lane) * 4) * Sums::PITCH + col;
+    UNROLL for (int slab = 0; slab < TALL / 4; slab++) {
+        BARRIER(); // nobody reads what was here
+        UNROLL for (int i = 0; i < 4; i++)
+            UNROLL for (int j = 0; j < WIDE; j += 4) {
+                const float* a = &acc[slab * 4 + i][j];
+                *reinterpret_cast<Quad*>(to + i * Sums::PITCH + j * ACROSS) = Quad{{a[0], a[1], a[2], a[3]}};
+            }
+        BARRIER(); // the sums are complete
+        end_block<SLAB, COLS, THREADS>(p, p.begin, p.rows, left, first_row, first_col, threadIdx.x, Sums{slab});
+    }
+    return;
+#endif
     Results results(p, first_row, first_col, row, col);
 #if SCALED
     UNROLL for (int i = 0; i < TALL; i++)

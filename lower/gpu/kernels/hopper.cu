@@ -6,7 +6,8 @@
 //           B may lie anywhere, since nothing else has this model. Otherwise A and B begin, and their rows end and their matrices lie apart, at multiples of 16 bytes; C may
 //           lie anywhere. With HAS_AXES, stacks of matrices with up to three batch axes, repeated ones
 //           among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory; with
-//           SCALED, f32 scales of the rows and columns of C, at any stride.
+//           SCALED, f32 scales of the rows and columns of C, at any stride. With FUSED, C is not written: its sums
+//           end in the expression of the definition (lower/gpu/fused.go), by way of shared memory.
 // Numerics  model mma(16,25): steps of 16 products, k ascending from +0 or C; for FP8, mma(32,13,13). Then times
 //           the scale of the row, and of the column, each product rounded; one rounding at the store
 // Schedule  as many blocks as multiprocessors, each with a warpgroup that loads tiles of both operands, DEPTH
@@ -335,8 +336,32 @@ DEVICE void store_lines(const MappedParams& m, const L& ring, const Found& tile,
     }
 }
 
+#if FUSED
+// Where the sums of the lines of a slot or two lie: pieces of four are permuted within a line.
+struct Sums {
+    DEVICE int row(int r) const { return r; }
+    DEVICE int at(int r, int c) const { return c / 32 * (64 * 32) + r * 32 + ((c / 4 ^ r) % 8) * 4; }
+};
+
+// Ends the sums of the 64 rows of a warpgroup, a line or two of each at a time.
 template <class L>
-DEVICE void consume(const MappedParams& m, L ring, int part) {
+DEVICE void end_lines(const MappedParams& m, const L& ring, char* memory, const Found& tile, int part, const float (&acc)[L::COLS / 2]) {
+    const int WIDE = L::SLOTS * 32; // columns at a time
+    int thread = threadIdx.x % 128, lane = thread % 32, row = thread / 32 * 16 + lane / 4;
+    float* sums = reinterpret_cast<float*>(memory + (ring.base - shared_address(memory)) + L::SLOTS_AT + part * L::SLOTS * L::SLOT_BYTES);
+    UNROLL for (int first = 0; first < L::COLS; first += WIDE) {
+        named_barrier(1 + part, 128); // nobody reads what was here
+        UNROLL for (int j = 0; j < WIDE / 8; j++)
+            UNROLL for (int n = 0; n < 4; n++)
+                sums[Sums().at(row + n / 2 * 8, j * 8 + lane % 4 / 2 * 4) + lane % 2 * 2 + n % 2] = acc[first / 2 + j * 4 + n];
+        named_barrier(1 + part, 128); // the sums are complete
+        end_block<64, WIDE, 128>(m.p, tile.begin, tile.rows, sums, tile.row + part * 64, tile.col + first, thread, Sums());
+    }
+}
+#endif
+
+template <class L>
+DEVICE void consume(const MappedParams& m, L ring, char* memory, int part) {
     float acc[L::COLS / 2];
     for (u32 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
         Found tile = {};
@@ -349,6 +374,10 @@ DEVICE void consume(const MappedParams& m, L ring, int part) {
         multiply_tile(ring, (i32)tile.depth, part, acc);
 #if SCALED
         Pairs(m.p, tile, part).scale(m.p, acc);
+#endif
+#if FUSED
+        end_lines(m, ring, memory, tile, part, acc);
+        continue;
 #endif
         // Rows that follow those of a group belong to the next one.
         if constexpr (L::HAS_SLOTS) {
@@ -388,7 +417,7 @@ DEVICE void multiply_all(const MappedParams& m, char* memory) {
             produce_loosely(m, ring);
         } else {
             registers_more<208>();
-            consume(m, ring, warpgroup - 1);
+            consume(m, ring, memory, warpgroup - 1);
         }
         return;
     }
@@ -398,7 +427,7 @@ DEVICE void multiply_all(const MappedParams& m, char* memory) {
         if (threadIdx.x == 0) produce(m, ring);
     } else {
         if constexpr (L::CONSUMERS > 1) registers_more<240>();
-        consume(m, ring, warpgroup - 1);
+        consume(m, ring, memory, warpgroup - 1);
     }
 }
 

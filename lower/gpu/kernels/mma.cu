@@ -4,7 +4,8 @@
 // Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16 or bf16; C (M,N) in the format of A or in f32.
 //           Rows at any stride and alignment. With HAS_AXES, stacks of matrices, whose batch axes have any
 //           strides, 0 among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory;
-//           with SCALED, f32 scales of the rows and columns of C, at any stride.
+//           with SCALED, f32 scales of the rows and columns of C, at any stride. With FUSED, C is not written: its
+//           sums end in the expression of the definition (lower/gpu/fused.go).
 // Numerics  mma.sync m16n8k16, k ascending from +0 or C; then times the scale of the row, and of the column, each
 //           product rounded; one rounding at the store. Zeros of both operands fill the summed index up to a
 //           whole step, and steps of zeros change nothing.
@@ -205,6 +206,15 @@ struct Tile {
     static const int BYTES = Left::BYTES + Right::BYTES; // of a stage
     static const int DOWN = WARP_TALL / 16, ACROSS = WARP_WIDE / 16, PARTS = DEPTH / 16;
     static_assert(PARTS % 2 == 0 && STAGES >= 2, "fragments and stages take turns");
+#if FUSED
+    // Where sums lie in the memory of the stages.
+    struct Sums {
+        static const int PITCH = WIDE + 8;
+        DEVICE int row(int r) const { return r; }
+        DEVICE int at(int r, int c) const { return r * PITCH + c; }
+    };
+    static_assert(TALL * Sums::PITCH * 4 <= STAGES * BYTES, "the sums are larger than the stages");
+#endif
 
     Loader<TALL, DEPTH, !TRANSPOSE_LEFT, THREADS, ANY_ADDRESS> left;
     Loader<WIDE, DEPTH, TRANSPOSE_RIGHT, THREADS, ANY_ADDRESS> right;
@@ -313,6 +323,18 @@ struct Tile {
         const int end = (int)((p.depth + DEPTH - 1) / DEPTH) + STAGES - 1;
         while (t.fetched < end) t.template step<false>(t.fetched == end - 1);
 
+#if FUSED
+        copy_async_wait<0>();
+        BARRIER(); // nobody reads or fills a stage any more
+        SHARED_DYN(float, memory);
+        float* to = memory + (row + lane / 4) * Sums::PITCH + col + lane % 4 * 2;
+        UNROLL for (int i = 0; i < DOWN; i++)
+            UNROLL for (int j = 0; j < ACROSS * 2; j++)
+                UNROLL for (int n = 0; n < 4; n++) to[(i * 16 + n / 2 * 8) * Sums::PITCH + j * 8 + n % 2] = t.sums[i][j][n];
+        BARRIER(); // the sums are complete
+        end_block<ROWS, COLS, THREADS>(p, p.begin, p.rows, memory, first_row, first_col, threadIdx.x, Sums{});
+        return;
+#endif
 #if SCALED
         UNROLL for (int i = 0; i < DOWN; i++)
             UNROLL for (int j = 0; j < ACROSS * 2; j++)

@@ -29,7 +29,26 @@ struct Params {
     const f32* col_scale;
     i64 row_scale_stride, col_scale_stride;
 #endif
+#if FUSED
+    Ends ends;
+    i64 begin; // of the product's rows in the result; 0 in what the host passes
+#endif
 };
+
+#if FUSED
+// Ends the sums of ROWS × COLS elements that lie in shared memory, from one row and column of the product
+// on: THREADS threads, four neighbours each at a time. The place says which row of the product row r of the
+// sums is, and where the sums at a row and a column lie. The product has `rows` rows, which begin in the result
+// at row `begin`.
+template <int ROWS, int COLS, int THREADS, class Place>
+DEVICE void end_block(const Params& p, i64 begin, i64 rows, const float* sums, i64 first_row, i64 first_col, int thread, Place place) {
+    ROLLED for (int i = thread; i < ROWS * (COLS / 4); i += THREADS) {
+        int r = i / (COLS / 4), c = i % (COLS / 4) * 4;
+        i64 row = first_row + place.row(r), left = p.cols - first_col - c;
+        if (row < rows && left > 0) end_sums(p.ends, sums + place.at(r, c), begin + row, first_col + c, left < 4 ? (int)left : 4);
+    }
+}
+#endif
 
 #if SCALED
 // The sum at a row and a column of the result, times the scales of both, each product rounded.
@@ -120,6 +139,9 @@ DEVICE void multiply(const Params& p) {
     one.left += (TRANSPOSE_LEFT ? found.begin : found.begin * p.left_stride) + (TRANSPOSE_LEFT ? found.k_begin * p.left_stride : found.k_begin);
     one.right += TRANSPOSE_RIGHT ? found.k_begin : found.k_begin * p.right_stride;
     one.result += found.begin * p.result_stride;
+#if FUSED
+    one.begin = found.begin;
+#endif
     one.left += matrix_at(p.left_walk, found.product);
     one.right += matrix_at(p.right_walk, found.product);
     one.result += matrix_at(p.result_walk, found.product);
