@@ -1,6 +1,9 @@
 package matmul
 
 import (
+	"bytes"
+	"encoding/binary"
+	"math"
 	"unsafe"
 
 	x86 "tokitai/lower/cpu/asm/amd64"
@@ -25,6 +28,7 @@ const (
 	frame = x86.RDI
 
 	lastLanes = x86.K1 // mask of the last vector
+	isNaN     = x86.K3 // while FP8 is loaded
 )
 
 func newAMD64(set machine.Set) *amd64Generator {
@@ -56,24 +60,55 @@ func (g *amd64Generator) sub(to, by x86.Operand)    { g.G(x86.SUB, 64, to, by) }
 func (g *amd64Generator) lea(to x86.Reg, m x86.Mem) { g.G(x86.LEA, 64, to, m) }
 
 // load reads a vector of stored values as binary32, the lanes that the mask selects if
-// there is one. Other lanes are zero.
-func (g *amd64Generator) load(to x86.Vec, from x86.Mem, dtype num.DType, mask x86.Mask) {
-	masked := func(op x86.Op) {
+// there is one. Other lanes are zero. It uses temp for FP8.
+func (g *amd64Generator) load(to x86.Vec, from x86.Mem, dtype num.DType, mask x86.Mask, temp x86.Vec) {
+	masked := func(op x86.Op, width x86.Width) {
 		if mask == x86.K0 {
-			g.V(op, g.width, to, from)
+			g.V(op, width, to, from)
 		} else {
-			g.V(op, g.width, to, from, x86.Zero(mask))
+			g.V(op, width, to, from, x86.Zero(mask))
 		}
 	}
+	half := g.width - 1 // of 16 bits for each lane
 	switch dtype {
 	case num.F16:
-		masked(x86.VCVTPH2PS)
+		masked(x86.VCVTPH2PS, g.width)
 	case num.BF16:
-		masked(x86.VPMOVZXWD)
+		masked(x86.VPMOVZXWD, g.width)
 		g.V(x86.VPSLLD, g.width, to, to, x86.Imm(16))
+	case num.E5M2: // the upper byte of an f16
+		masked(x86.VPMOVZXBW, half)
+		g.V(x86.VPSLLW, half, to, to, x86.Imm(8))
+		g.V(x86.VCVTPH2PS, g.width, to, to)
+	case num.E4M3:
+		// Exponent and fraction in the places of those of f16 are 2^-8 of the value, also of
+		// subnormals. The largest pattern is NaN.
+		masked(x86.VPMOVSXBW, half)
+		g.V(x86.VPSLLW, half, to, to, x86.Imm(7))
+		g.V(x86.VPANDD, half, to, to, g.words(0xbfff))
+		g.V(x86.VPSLLW, half, temp, to, x86.Imm(1)) // without the sign
+		if g.partial {
+			g.V(x86.VPCMPEQW, half, isNaN, temp, g.words(0x7f00))
+			g.V(x86.VPADDW, half, to, to, g.words(0x4000), x86.Merge(isNaN))
+		} else {
+			g.V(x86.VPCMPEQW, half, temp, temp, g.words(0x7f00))
+			g.V(x86.VPORD, half, to, to, temp)
+		}
+		g.V(x86.VCVTPH2PS, g.width, to, to)
+		g.V(x86.VMULPS, g.width, to, to, g.repeated(binary.LittleEndian.AppendUint32(nil, math.Float32bits(256)), g.width))
 	default:
-		masked(x86.VMOVUPS)
+		masked(x86.VMOVUPS, g.width)
 	}
+}
+
+// words returns a constant with x for each lane.
+func (g *amd64Generator) words(x uint16) x86.Mem {
+	return g.repeated(binary.LittleEndian.AppendUint16(nil, x), g.width-1)
+}
+
+// repeated returns a constant that fills a vector.
+func (g *amd64Generator) repeated(x []byte, width x86.Width) x86.Mem {
+	return g.Constant(bytes.Repeat(x, width.Bytes()/len(x)), width.Bytes())
 }
 
 // loadMask sets lastLanes from a field of the frame.
@@ -150,7 +185,7 @@ func (g *amd64Generator) multiply(rows, vectors int, left adjacency, right num.D
 			if i == 1 {
 				from = from.Plus(bStep, 1)
 			}
-			g.load(rightVector(v), from, right, mask)
+			g.load(rightVector(v), from, right, mask, leftVector(0))
 		}
 		for r := range rows {
 			if embedded(r) {

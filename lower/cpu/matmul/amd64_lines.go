@@ -58,7 +58,7 @@ func (g *amd64Generator) multiplyLines(rows int, dtype num.DType) int {
 	}
 	for l := range g.lanes {
 		g.mov(line, field(unsafe.Offsetof(f.lines)+uintptr(8*l)))
-		g.load(x86.Vec(l), x86.At(line, 0).Plus(offset, 1), dtype, mask)
+		g.load(x86.Vec(l), x86.At(line, 0).Plus(offset, 1), dtype, mask, x86.Vec(g.lanes)) // the one that transposing uses
 	}
 	for i, column := range g.transposeRegisters() {
 		for r := range rows {

@@ -31,7 +31,7 @@ func (g *amd64Generator) widen(vectors int, dtype num.DType) int {
 			if v == vectors-1 && g.partial {
 				mask = lastLanes
 			}
-			g.load(x86.Vec(v), x86.At(from, int32(v*g.lanes*dtype.Size())), dtype, mask)
+			g.load(x86.Vec(v), x86.At(from, int32(v*g.lanes*dtype.Size())), dtype, mask, x86.Vec(vectors))
 		}
 		g.add(from, fromStep)
 		for v := range vectors {
@@ -97,7 +97,7 @@ func (g *amd64Generator) transpose(dtype num.DType) int {
 	}
 	for l := range g.lanes {
 		g.mov(line, field(unsafe.Offsetof(f.from)+uintptr(8*l)))
-		g.load(x86.Vec(l), x86.At(line, 0).Plus(offset, 1), dtype, mask)
+		g.load(x86.Vec(l), x86.At(line, 0).Plus(offset, 1), dtype, mask, x86.Vec(g.lanes))
 	}
 	for _, column := range g.transposeRegisters() {
 		g.V(x86.VMOVUPS, g.width, x86.At(to, 0), column)
@@ -219,7 +219,7 @@ func (g *amd64Generator) round(to, from x86.Mem, dtype num.DType, mask x86.Mask)
 		}
 		g.V(op, g.width, operands...)
 	}
-	g.load(x, from, num.F32, mask)
+	g.load(x, from, num.F32, mask, x)
 	switch dtype {
 	case num.F16:
 		store(x86.VCVTPS2PH, to, x, x86.Imm(0))

@@ -11,10 +11,10 @@ import (
 	"tokitai/num"
 )
 
-// converted is a contraction around one that has machine code: factors in FP8 are widened
-// to f16, which has their values and products that are exact in binary32 as well, and sums
-// that are scaled, or stored in a format that the code does not write, are left in binary32
-// first.
+// converted is a contraction around one that has machine code: factors in FP8, which the code
+// for arm64 does not read, are widened to f16, which has their values and products that are
+// exact in binary32 as well, and sums that are scaled, or stored in a format that the code does
+// not write, are left in binary32 first.
 type converted struct {
 	d         *def.Definition
 	inner     *program
@@ -27,14 +27,14 @@ type converted struct {
 
 // needsConversion reports whether the code for matrix products takes the factors and the
 // result of a definition in another form.
-func needsConversion(d *def.Definition, dtypes []num.DType) bool {
-	return len(dtypes) >= 3 && (dtypes[0].IsFP8() || d.HasScales())
+func needsConversion(d *def.Definition, dtypes []num.DType, set machine.Set) bool {
+	return len(dtypes) >= 3 && (dtypes[0].IsFP8() && (set == machine.NEON || dtypes[2] != num.F32) || d.HasScales())
 }
 
 func compileConverted(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
 	p := &converted{d: d, dtypes: dtypes, perItem: 1 << 14}
 	factors, result := dtypes[0], dtypes[2]
-	if factors.IsFP8() {
+	if factors.IsFP8() && set == machine.NEON {
 		p.isWidened, factors = true, num.F16
 	}
 	if d.HasScales() || result != factors && result != num.F32 {
@@ -42,10 +42,14 @@ func compileConverted(d *def.Definition, dtypes []num.DType, set machine.Set) (l
 	}
 	f := d.Product()
 	left, right, out := &d.Operands[f.Left], &d.Operands[f.Right], &d.Operands[f.Result]
+	var inner def.Rule
+	if factors.IsFP8() {
+		inner = def.Only(factors)
+	}
 	plain, err := def.Contraction(d.Name, def.ContractionForm{
 		Left: left.Name, LeftDims: left.Dims, TransposeLeft: f.TransposeLeft,
 		Right: right.Name, RightDims: right.Dims, TransposeRight: f.TransposeRight,
-		Result: out.Name, ResultDims: out.Dims, Accumulate: f.Accumulate, Groups: f.Groups,
+		Result: out.Name, ResultDims: out.Dims, Accumulate: f.Accumulate, Groups: f.Groups, Factors: inner,
 	})
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@
 // and bf16 are widened while they are packed. Few rows are also multiplied by lines of a
 // right operand that lies transposed in memory, in blocks that are transposed in registers.
 //
-// Products of FP8 and products with scales are converted around those that the code
-// computes (converted.go).
+// FP8 is widened in registers, as 16 bits are, but for arm64. Products with scales, and those of FP8
+// that are stored in 16 bits, are converted around those that the code computes (converted.go).
 //
 // Start with plan.go, which decides how a product is cut. job.go runs products that share
 // nothing, region.go large ones whose packed operands all workers share, and tile.go what

@@ -16,7 +16,7 @@ func Compile(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.P
 	if d.Product() == nil {
 		return nil, fmt.Errorf("%s: no matrix product but of kind %s", d.Name, d.Form)
 	}
-	if needsConversion(d, dtypes) {
+	if needsConversion(d, dtypes, set) {
 		return compileConverted(d, dtypes, set)
 	}
 	p, err := compilePlain(d, dtypes, set)

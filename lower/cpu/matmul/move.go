@@ -103,10 +103,13 @@ func packGo(to unsafe.Pointer, step int, v *view, dtype num.DType, first, lines,
 		row := unsafe.Slice((*float32)(unsafe.Add(to, i*step)), lines)
 		for l := range row {
 			at := v.element(first+l, k+i)
-			if dtype == num.F32 {
+			switch dtype.Size() {
+			case 4:
 				row[l] = *(*float32)(at)
-			} else {
+			case 2:
 				row[l] = num.Widen(dtype, uint32(*(*uint16)(at)))
+			default:
+				row[l] = num.Widen(dtype, uint32(*(*uint8)(at)))
 			}
 		}
 	}
