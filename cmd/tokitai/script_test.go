@@ -60,6 +60,11 @@ func TestScript(t *testing.T) {
 			e.Setenv("GOGC", "400") // hundreds of processes start, each with a heap of a few MiB
 			models, err := filepath.Abs("../../model/huggingface/testdata")
 			e.Setenv("MODELS", models)
+			if err == nil {
+				var self string
+				self, err = exec.LookPath(toolName)
+				e.Setenv("TOKITAI", self)
+			}
 			return err
 		},
 		Condition: func(name string) (bool, error) {

@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -246,8 +249,25 @@ func printFailure(w io.Writer, r *evidence.Report) {
 // printReplay prints a command, if there is one.
 func printReplay(w io.Writer, command string) {
 	if command != "" {
-		fmt.Fprintf(w, "  replay  %s\n", oneLine(command))
+		fmt.Fprintf(w, "  replay  %s\n%s", oneLine(command), pathNote())
 	}
+}
+
+// pathNote returns a line to print behind a command that names this program where a shell would not find it by its name. It
+// returns "" for a test, which is no program of that name.
+func pathNote() string {
+	self, err := os.Executable()
+	if err != nil || strings.TrimSuffix(filepath.Base(self), ".exe") != toolName {
+		return ""
+	}
+	if found, err := exec.LookPath(toolName); err == nil {
+		a, errA := os.Stat(found)
+		b, errB := os.Stat(self)
+		if errA == nil && errB == nil && os.SameFile(a, b) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("          (%s is %s here, which PATH does not lead to)\n", toolName, oneLine(self))
 }
 
 // printSkipped prints what the device cannot run, once for each lowering, and why.

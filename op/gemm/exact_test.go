@@ -190,3 +190,22 @@ func TestRingsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestZPKExponent: without an exponent a prime has the shipped one, or the largest that it may have.
+func TestZPKExponent(t *testing.T) {
+	o := optest.Operation(Operations, "gemm.zpk")
+	for p, want := range map[string]int{"2": 39, "3": 39, "5": 27, "65537": 3, "3037000493": 2, "3037000507": 1, "9223372036854775783": 1} {
+		v, err := o.NewValues(map[string]string{"p": p})
+		optest.OK(t, err)
+		if d := o.Variant(v); v.Err() != nil || d.Ring().K != want {
+			t.Errorf("p = %s: k is %d, want %d (%v)", p, d.Ring().K, want, v.Err())
+		}
+	}
+	for _, given := range []map[string]string{{"p": "5", "k": "28"}, {"p": "1"}, {"p": "0"}, {"p": "18446744073709551615"}} {
+		v, err := o.NewValues(given)
+		optest.OK(t, err)
+		if o.Variant(v); v.Err() == nil {
+			t.Errorf("%v is not refused", given)
+		}
+	}
+}

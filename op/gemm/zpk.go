@@ -55,12 +55,24 @@ func ZPK(q *engine.Queue, r def.Ring, c, a, b *tensor.Tensor, opts ...engine.Cal
 	return engine.Call(q, d, []*tensor.Tensor{a, b, c}, nil, opts...)
 }
 
+// mostPower returns the largest k, from 1 on, for which p^k is at most 2^63.
+func mostPower(p uint64) int {
+	k := 1
+	for q := p; p > 1 && q <= 1<<63/p; q *= p {
+		k++
+	}
+	return k
+}
+
 // zpkOperation returns the operation on the product in one ring. Parameters choose others.
 func zpkOperation(d *def.Definition) *op.Operation {
 	variant := func(v *op.Values) (*def.Definition, error) {
 		r := def.Ring{P: v.Uint("p"), K: int(v.Int("k", 1, 63))}
 		if v.Err() != nil {
 			return d, v.Err()
+		}
+		if !v.IsGiven("k") {
+			r.K = min(r.K, mostPower(r.P))
 		}
 		chosen, err := ZPKDefinitionOf(r)
 		if err != nil {
@@ -79,7 +91,7 @@ func zpkOperation(d *def.Definition) *op.Operation {
 		Name: d.Name, Summary: "exact product of matrices of integers modulo p^k", Definitions: []*def.Definition{d},
 		Params: []op.Param{
 			{Name: "p", Default: fmt.Sprint(d.Ring().P), Help: "the prime p"},
-			{Name: "k", Default: fmt.Sprint(d.Ring().K), Help: "the exponent k; p^k is at most 2^63"},
+			{Name: "k", Default: fmt.Sprint(d.Ring().K), Help: "the exponent k; p^k is at most 2^63, by default too"},
 		},
 		Variant: func(v *op.Values) *def.Definition {
 			chosen, _ := variant(v)

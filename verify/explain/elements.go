@@ -95,6 +95,9 @@ func elementConditions(o *def.Operand, a num.Array, at []trial.Place, fails []bo
 		}
 		add(2, func(r, c int) bool { return of(r, c) >= least }, "%s ≥ %d", name, least)
 		add(2, func(r, c int) bool { return of(r, c) <= most }, "%s ≤ %d", name, most)
+		if 0 < least && least < most && most < n-1 {
+			add(3, func(r, c int) bool { return least <= of(r, c) && of(r, c) <= most }, "%s from %d to %d", name, least, most)
+		}
 		for m := 2; m <= 1024 && m < n; m *= 2 {
 			residue := -1
 			for i, p := range at {

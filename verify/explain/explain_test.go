@@ -128,9 +128,11 @@ func TestWhere(t *testing.T) {
 	for want, isWrong := range map[string]func(r, c int) bool{
 		"column ≥ 32":                   func(_, c int) bool { return c >= 32 },
 		"the last row, 5":               func(r, _ int) bool { return r == 5 },
+		"row from 2 to 4":               func(r, _ int) bool { return 2 <= r && r <= 4 },
 		"every 8th column from 3 on":    func(_, c int) bool { return c%8 == 3 },
 		"all 240 elements of y":         func(int, int) bool { return true },
 		"y[0,0] alone, of 240 elements": func(r, c int) bool { return r+c == 0 },
+		"row from 2 to 4 and column from 9 to 15: all 21 such elements of y": func(r, c int) bool { return 2 <= r && r <= 4 && 9 <= c && c <= 15 },
 		// A rule of two conditions, or none, says less than the names of a few elements.
 		"y[2,8] and y[4,8] alone, of 240 elements":          func(r, c int) bool { return c == 8 && (r == 2 || r == 4) },
 		"y[0,1], y[1,8] and y[2,15] alone, of 240 elements": func(r, c int) bool { return r < 3 && c == 7*r+1 },
