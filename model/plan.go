@@ -4,25 +4,33 @@ package model
 // last that uses it; one that is kept has a buffer of its own, which Instance makes. Of the buffers
 // that are free a result gets the smallest that is large enough, else the largest, which grows.
 func (p *Program) plan() {
+	var uses [][]*Value
+	for _, c := range p.Calls {
+		uses = append(uses, valuesOf(c))
+	}
+	p.planUses(uses, func(v *Value) bool { return v.Kind == Result && !v.IsKept })
+}
+
+// planUses is plan for the values that are used one after another, of which those of isPlanned get buffers.
+func (p *Program) planUses(uses [][]*Value, isPlanned func(v *Value) bool) {
 	last := map[*Value]int{}
-	for i, c := range p.Calls {
-		for _, r := range c.Operands {
-			last[r.value] = i
+	for i, values := range uses {
+		for _, v := range values {
+			last[v] = i
 		}
 	}
 	p.buffer = map[*Value]int{}
 	var free []int
-	for i, c := range p.Calls {
-		for _, r := range c.Operands {
-			v := r.value
-			if _, isPlaced := p.buffer[v]; v.Kind != Result || v.IsKept || isPlaced {
+	for i, values := range uses {
+		for _, v := range values {
+			if _, isPlaced := p.buffer[v]; !isPlanned(v) || isPlaced {
 				continue
 			}
 			p.buffer[v], free = p.place(v, free)
 		}
-		for _, r := range c.Operands {
-			if at, isPlaced := p.buffer[r.value]; isPlaced && last[r.value] == i {
-				last[r.value] = -1 // once, if the call uses several parts
+		for _, v := range values {
+			if at, isPlaced := p.buffer[v]; isPlaced && last[v] == i {
+				last[v] = -1 // once, if the call uses several parts
 				free = append(free, at)
 			}
 		}

@@ -81,6 +81,9 @@ func (t *Trainer) digestsNow(list []numbered) ([]checksum.Digest, error) {
 
 // sumOwnLeaves computes the leaves of this rank, and in audited steps those of another one.
 func (t *Trainer) sumOwnLeaves(step int) error {
+	if t.divided != nil {
+		return t.divided.sumLeaves(step)
+	}
 	if !t.isAudited(step) {
 		_, err := t.sumLeaves(step, t.leaves, 0, nil)
 		return err
@@ -120,8 +123,7 @@ func (l *level) sums() (list []numbered) {
 func (t *Trainer) sumAgain(step int, m *team, rank, at int) (list []checksum.Digest, err error) {
 	before := t.routed
 	defer func() { t.routed = before }()
-	from, to := leavesOf(t.config.Leaves, m.Size(), rank)
-	nodes, err := t.sumLeaves(step, [2]int{from, to}, at, func(l *level) error {
+	nodes, err := t.sumLeaves(step, m.leaves[rank], at, func(l *level) error {
 		digests, err := t.digestLeaf(l)
 		list = append(list, digests...)
 		return err
@@ -175,8 +177,7 @@ func (t *Trainer) namesOfSums(rank int) (list []string) {
 	for _, r := range t.network.Routers {
 		routers = append(routers, r.Counts, r.Entropy)
 	}
-	from, to := leavesOf(t.config.Leaves, t.team.Size(), rank)
-	for leaf := from; leaf < to; leaf++ {
+	for _, leaf := range t.team.leaves[rank] {
 		for _, name := range slices.Concat(sums, routers) {
 			list = append(list, fmt.Sprintf("%s in leaf %d", name, leaf))
 		}

@@ -12,7 +12,7 @@ type Evaluator struct {
 	t         *Trainer
 	network   *model.Network
 	in        *model.Instance
-	recording *engine.Recording
+	recording runner
 }
 
 // NewEvaluator returns an evaluator, which the trainer closes.
@@ -25,19 +25,27 @@ func (t *Trainer) NewEvaluator() (*Evaluator, error) {
 	for _, v := range network.Program.Of(model.Input) {
 		given[v.Name] = t.levels[0].leaf.Tensor(v.Name)
 	}
+	in, recording, err := t.newForward(network, given)
+	return &Evaluator{t, network, in, recording}, err
+}
+
+// newForward returns a program without gradients, with memory, and its calls.
+func (t *Trainer) newForward(network *model.Network, given map[string]*tensor.Tensor) (*model.Instance, runner, error) {
 	for i, name := range t.names {
 		given[name] = t.working[i]
 	}
 	t.biases.giveTo(given)
+	variables := model.Variables{model.ScaleVariable: 0}
+	if t.divided != nil {
+		return t.divided.newForward(network.Program, given, variables)
+	}
 	in, err := model.NewInstance(t.queue, network.Program, given)
 	if in, err = own(t, in, err); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	recording, err := t.queue.Record(func(q *engine.Queue) error { return in.Run(q, model.Variables{model.ScaleVariable: 0}) })
-	if recording, err = own(t, recording, err); err != nil {
-		return nil, err
-	}
-	return &Evaluator{t, network, in, recording}, nil
+	r, err := t.queue.Record(func(q *engine.Queue) error { return in.Run(q, variables) })
+	r, err = own(t, r, err)
+	return in, r, err
 }
 
 // Loss returns the mean loss of all examples of the data, and how many tokens or rows they have; of nil, of the trainer's own

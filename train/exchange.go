@@ -10,7 +10,6 @@ import (
 	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/op/checksum"
-	"tokitai/op/norm"
 	"tokitai/ranks"
 	"tokitai/tensor"
 )
@@ -26,12 +25,12 @@ func sized(b []byte, n int) []byte {
 // rounds calls f for each round in which ranks exchange their spans, with what each rank has in it.
 func (m *team) rounds(f func(at int, parts [][]span) error) error {
 	longest := 0
-	for _, list := range m.spans {
+	for _, list := range m.shared {
 		longest = max(longest, lengthOf(list))
 	}
 	parts := make([][]span, m.Size())
 	for at := 0; at < longest; at += roundElements {
-		for r, list := range m.spans {
+		for r, list := range m.shared {
 			parts[r] = cut(list, at, at+roundElements)
 		}
 		if err := f(at, parts); err != nil {
@@ -134,29 +133,30 @@ func (t *Trainer) addUp(nodes [][]node, s *shard, at int, spans []span, received
 		}
 		waiting = append(waiting, part)
 	}
-	for r, list := range nodes {
-		for i, node := range list {
-			x := waiting[len(sums.nodes)]
-			if err := copyIn(x, 0, n, received[r][4*n*i:]); err != nil {
-				return err
-			}
-			if err := t.noteReceived(x, spans); err != nil {
-				return err
-			}
-			err := sums.push(node, func(at int) error {
-				return engine.Call(t.queue, model.Add, []*tensor.Tensor{waiting[at], waiting[at+1], waiting[at]}, nil)
-			})
-			if err != nil {
-				return err
-			}
+	for _, one := range inOrder(nodes) {
+		x := waiting[len(sums.nodes)]
+		if err := copyIn(x, 0, n, received[one.rank][4*n*one.at:]); err != nil {
+			return err
+		}
+		if err := t.noteReceived(x, spans); err != nil {
+			return err
+		}
+		err := sums.push(one.node, func(at int) error {
+			return engine.Call(t.queue, model.Add, []*tensor.Tensor{waiting[at], waiting[at+1], waiting[at]}, nil)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return t.queue.Wait()
 }
 
-// gatherRows computes the square sums of the flat rows of the own spans, and brings those of all ranks here.
+// gatherRows computes the square sums of the flat rows that begin in the own spans, and brings those of all ranks here.
 func (t *Trainer) gatherRows() error {
 	m := t.team
+	if err := t.divided.wholeRows(); err != nil {
+		return err
+	}
 	if m.measure != nil {
 		if err := m.measure.Run(t.queue); err != nil {
 			return err
@@ -165,32 +165,39 @@ func (t *Trainer) gatherRows() error {
 			return err
 		}
 	}
-	at := 0
-	var from, to int // the own rows
+	ranges := make([][][2]int, m.Size()) // of each rank, in m.all
 	for r, list := range m.spans {
-		n := 0
-		for _, s := range list {
-			n += norm.Rows(s.len())
-		}
-		if r == m.Rank() {
-			from, to = at, at+n
+		at, n := 0, 0
+		for i, s := range list {
+			from, to := s.rows()
+			if last := len(ranges[r]) - 1; last >= 0 && ranges[r][last][1] == at+from && from < to {
+				ranges[r][last][1] = at + to
+			} else if from < to {
+				ranges[r] = append(ranges[r], [2]int{at + from, at + to})
+			}
+			n += to - from
+			at += m.rows[i].Len()
 		}
 		m.receive[r] = sized(m.receive[r], 4*n)
-		at += n
 	}
-	own := make([]byte, 4*(to-from))
-	if err := copyOut(m.all, from, to, own); err != nil {
-		return err
+	own := make([]byte, len(m.receive[m.Rank()]))
+	rest := own
+	for _, x := range ranges[m.Rank()] {
+		if err := copyOut(m.all, x[0], x[1], rest); err != nil {
+			return err
+		}
+		rest = rest[4*(x[1]-x[0]):]
 	}
 	if err := m.gather("square sums", own, m.receive); err != nil {
 		return err
 	}
-	at = 0
-	for _, sums := range m.receive {
-		if err := copyIn(m.all, at, at+len(sums)/4, sums); err != nil {
-			return err
+	for r, sums := range m.receive {
+		for _, x := range ranges[r] {
+			if err := copyIn(m.all, x[0], x[1], sums); err != nil {
+				return err
+			}
+			sums = sums[4*(x[1]-x[0]):]
 		}
-		at += len(sums) / 4
 	}
 	return nil
 }
@@ -226,17 +233,15 @@ func (t *Trainer) gatherNotes() (loss float32, err error) {
 		routed
 	}, m.Size())
 	for r := range lists {
-		from, to := leavesOf(t.config.Leaves, m.Size(), r)
-		l := &lists[r]
+		n, l := len(m.leaves[r]), &lists[r]
 		l.losses = make([]float32, len(m.nodes[r]))
-		l.counts, l.entropies = make([]int32, (to-from)*experts), make([]float32, (to-from)*routers)
+		l.counts, l.entropies = make([]int32, n*experts), make([]float32, n*routers)
 		m.receive[r] = sized(m.receive[r], 4*(len(l.losses)+len(l.counts)+len(l.entropies)))
 	}
 	if err := m.gather("losses and counts of tokens", own, m.receive); err != nil {
 		return 0, err
 	}
-	t.routed = routed{}
-	sums, waiting := tree{leaves: t.config.Leaves}, []float32{}
+	t.routed = routed{make([]int32, t.config.Leaves*experts), make([]float32, t.config.Leaves*routers)}
 	for r := range lists {
 		l, at := &lists[r], m.receive[r]
 		for _, list := range []any{l.losses, l.counts, l.entropies} {
@@ -246,11 +251,15 @@ func (t *Trainer) gatherNotes() (loss float32, err error) {
 			}
 			at = at[n:]
 		}
-		t.routed.counts, t.routed.entropies = append(t.routed.counts, l.counts...), append(t.routed.entropies, l.entropies...)
-		for i, node := range m.nodes[r] {
-			waiting = append(waiting[:len(sums.nodes)], l.losses[i])
-			sums.push(node, func(at int) error { waiting[at] += waiting[at+1]; return nil })
+		for i, leaf := range m.leaves[r] {
+			copy(t.routed.counts[leaf*experts:], l.counts[i*experts:][:experts])
+			copy(t.routed.entropies[leaf*routers:], l.entropies[i*routers:][:routers])
 		}
+	}
+	sums, waiting := tree{leaves: t.config.Leaves}, []float32{}
+	for _, x := range inOrder(m.nodes) {
+		waiting = append(waiting[:len(sums.nodes)], lists[x.rank].losses[x.at])
+		sums.push(x.node, func(at int) error { waiting[at] += waiting[at+1]; return nil })
 	}
 	return waiting[0], nil
 }
@@ -490,7 +499,7 @@ func (t *Trainer) collect(p part) ([]byte, error) {
 	}
 	var whole []byte
 	if m.Rank() == 0 {
-		whole = make([]byte, 4*t.working[p.weight].Len())
+		whole = make([]byte, 4*t.network.Program.Value(t.names[p.weight]).Len())
 		for r := range receive {
 			s := m.spans[r][p.weight]
 			receive[r] = whole[4*s.lo : 4*s.hi]

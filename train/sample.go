@@ -2,7 +2,6 @@ package train
 
 import (
 	"tokitai/data"
-	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/num"
 	"tokitai/op/crossentropy"
@@ -16,7 +15,7 @@ import (
 type Sampler struct {
 	t         *Trainer
 	in        *model.Instance
-	recording *engine.Recording
+	recording runner
 	tokenizer data.Tokenizer
 	settings  sample.Settings
 	token     *tensor.Tensor
@@ -36,17 +35,8 @@ func (t *Trainer) NewSampler(temperature float64) (*Sampler, error) {
 	for _, v := range given {
 		t.owned = append(t.owned, v)
 	}
-	for i, name := range t.names {
-		given[name] = t.working[i]
-	}
-	t.biases.giveTo(given)
 	s := &Sampler{t: t, tokenizer: t.task.tokenizer()}
-	in, err := model.NewInstance(t.queue, network.Program, given)
-	if s.in, err = own(t, in, err); err != nil {
-		return nil, err
-	}
-	recording, err := t.queue.Record(func(q *engine.Queue) error { return s.in.Run(q, model.Variables{model.ScaleVariable: 0}) })
-	if s.recording, err = own(t, recording, err); err != nil {
+	if s.in, s.recording, err = t.newForward(network, given); err != nil {
 		return nil, err
 	}
 	for _, x := range []struct {

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"slices"
 
 	"tokitai/engine"
 	"tokitai/model"
@@ -23,7 +24,8 @@ type shard struct {
 	// Only of ranks.
 	sum     *tensor.Tensor   // sums, one behind the other
 	waiting []*tensor.Tensor // sums of a round that wait for others, from the second on
-	rows    []*tensor.Tensor // the square sums of the flat rows of sums
+	whole   []*tensor.Tensor // the flat rows of sums that begin here, whole
+	rows    []*tensor.Tensor // their square sums
 }
 
 // allocateState makes the state of the next weight of a shard, of which programs read part.
@@ -47,12 +49,21 @@ func (t *Trainer) allocateState(s *shard, part *tensor.Tensor) (err error) {
 
 // allocateSums makes the tensors in which what ranks send for a shard is added up.
 func (t *Trainer) allocateSums(m *team, s *shard) (err error) {
-	n, at := lengthOf(s.spans), 0
+	n, at := 0, 0
+	for i, one := range s.spans {
+		if !t.isDivided(i) {
+			n += one.len()
+		}
+	}
 	if s.sum, err = t.tensor(num.F32, max(1, n)); err != nil {
 		return err
 	}
 	s.sums = make([]*tensor.Tensor, len(s.spans))
 	for i, part := range s.copies {
+		if t.isDivided(i) {
+			s.sums[i] = t.divided.levels[0][i]
+			continue
+		}
 		if part != nil {
 			shape := part.Shape()
 			if s.sums[i], err = tensor.At(s.sum.Buffer(), 4*int64(at), num.F32, shape[len(shape)-1], shape...); err != nil {
@@ -61,12 +72,11 @@ func (t *Trainer) allocateSums(m *team, s *shard) (err error) {
 		}
 		at += s.spans[i].len()
 	}
+	s.whole = slices.Clone(s.sums)
 	most, sums := 0, tree{leaves: t.config.Leaves}
-	for _, list := range m.nodes {
-		for _, n := range list {
-			most = max(most, len(sums.nodes)+1)
-			sums.push(n, func(int) error { return nil })
-		}
+	for _, x := range inOrder(m.nodes) {
+		most = max(most, len(sums.nodes)+1)
+		sums.push(x.node, func(int) error { return nil })
 	}
 	s.waiting = []*tensor.Tensor{s.sum}
 	for range most - 1 {
@@ -129,7 +139,7 @@ func (s *shard) moveState(spans []span, raw []byte, move func(x *tensor.Tensor, 
 
 // measureRows makes the calls that compute the square sums of the flat rows of a shard's gradients.
 func (s *shard) measureRows(q *engine.Queue) error {
-	for i, x := range s.sums {
+	for i, x := range s.whole {
 		if x == nil {
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // span is a part of a weight: its elements from lo to hi. lo is a multiple of num.FlatRow, at which sums of
-// squares are cut.
+// squares are cut, unless experts are divided among ranks, and the span is the matrices of some.
 type span struct{ weight, lo, hi int }
 
 func (s span) len() int { return s.hi - s.lo }
@@ -71,13 +71,16 @@ func (s span) of(x *tensor.Tensor) (*tensor.Tensor, error) {
 	return flat(x, s.lo, s.hi)
 }
 
-// rowsOf returns those of the flat rows of a weight that a span of it has; nil for an empty span.
+// rows returns which flat rows of a weight begin in a span of it.
+func (s span) rows() (from, to int) { return norm.Rows(s.lo), norm.Rows(s.hi) }
+
+// rowsOf returns those of the flat rows of a weight that begin in a span of it; nil if there are none.
 func (s span) rowsOf(rows *tensor.Tensor) (*tensor.Tensor, error) {
-	if s.len() == 0 {
+	from, to := s.rows()
+	if from == to {
 		return nil, nil
 	}
-	lo := s.lo / num.FlatRow
-	return flat(rows, lo, lo+norm.Rows(s.len()))
+	return flat(rows, from, to)
 }
 
 // flat returns the elements lo to hi of a contiguous tensor, as a row.

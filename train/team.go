@@ -25,14 +25,19 @@ type Team struct {
 
 	// Judge is where a third opinion is computed if two ranks differ: a queue of another device, or nil for that of the trainer.
 	Judge *engine.Queue
+
+	// DividesExperts has each rank hold some of the experts alone; rows of others go to the ranks that have them.
+	DividesExperts bool
 }
 
 // team is what a rank knows of all of them. Rank r computes the gradients of some leaves, and changes a span of
 // each weight.
 type team struct {
 	ranks.Group
-	nodes [][]node // of each rank: the sums that it has over its leaves
-	spans [][]span // of each rank: what it changes of each weight
+	leaves [][]int  // of each rank, ascending
+	nodes  [][]node // of each rank: the sums that it has over its leaves
+	spans  [][]span // of each rank: what it changes of each weight
+	shared [][]span // of these, what others hold too: all but experts that are divided
 
 	rows   []*tensor.Tensor // of each weight: the square sum of each flat row of its gradient
 	all    *tensor.Tensor   // all of these, one behind the other
@@ -58,7 +63,7 @@ func (t *Trainer) join(with Team) error {
 	for _, w := range t.network.Program.Of(model.Weight) {
 		sizes = append(sizes, w.Len())
 	}
-	t.leaves, t.spans = [2]int{0, t.config.Leaves}, divide(sizes, 1)[0]
+	t.leaves, t.spans = leavesOf(t.config.Leaves, 1, 0), divide(sizes, 1)[0]
 	if with.Group == nil {
 		return nil
 	}
@@ -66,31 +71,51 @@ func (t *Trainer) join(with Team) error {
 	if n > t.config.Leaves {
 		return badInput("%d ranks for %d leaves, want at most as many ranks as leaves", n, t.config.Leaves)
 	}
+	if err := t.divideExperts(with); err != nil {
+		return err
+	}
 	facts := slices.Clone(with.Facts)
 	eachField(reflect.ValueOf(t.config), func(name string, v any) {
 		facts = append(facts, ranks.Fact{Name: "the setting " + name, Value: fmt.Sprint(v)})
 	})
 	facts = append(facts, ranks.Fact{Name: "the share of steps that is audited", Value: fmt.Sprint(with.Audit)},
+		ranks.Fact{Name: "the division of experts", Value: fmt.Sprint(with.DividesExperts)},
 		ranks.Fact{Name: "the definitions of the network", Value: t.origin.Program},
 		ranks.Fact{Name: "the definitions of a step", Value: fmt.Sprintf("%x", sha256.Sum256([]byte(t.origin.Update)))},
 		ranks.Fact{Name: "the tokenizer", Value: t.origin.Tokenizer}, ranks.Fact{Name: "the data", Value: t.origin.Data})
 	if err := ranks.Agree(with.Group, facts); err != nil {
 		return err
 	}
-	m := &team{Group: with.Group, audit: audit{share: with.Audit, judge: with.Judge}, spans: divide(sizes, n), send: make([][]byte, n), receive: make([][]byte, n)}
-	for r := range n {
-		from, to := leavesOf(t.config.Leaves, n, r)
-		nodes, _ := sumsOf(t.config.Leaves, from, to)
-		m.nodes = append(m.nodes, nodes)
+	m := &team{Group: with.Group, audit: audit{share: with.Audit, judge: with.Judge}, send: make([][]byte, n), receive: make([][]byte, n)}
+	if t.divided == nil {
+		m.spans = divide(sizes, n)
+		m.shared = m.spans
+	} else {
+		m.spans, m.shared = t.divided.spans(sizes)
 	}
-	t.leaves[0], t.leaves[1] = leavesOf(t.config.Leaves, n, rank)
-	t.team, t.spans = m, m.spans[rank]
+	for r := range n {
+		var leaves []int
+		var nodes []node
+		if t.divided == nil {
+			leaves = leavesOf(t.config.Leaves, n, r)
+			nodes, _ = sumsOf(t.config.Leaves, leaves)
+		} else {
+			for leaf := r; leaf < t.config.Leaves; leaf += n {
+				leaves, nodes = append(leaves, leaf), append(nodes, node{0, leaf})
+			}
+		}
+		m.leaves, m.nodes = append(m.leaves, leaves), append(m.nodes, nodes)
+	}
+	t.team, t.leaves, t.spans = m, m.leaves[rank], m.spans[rank]
 	return nil
 }
 
 // leavesOf returns the leaves of a rank.
-func leavesOf(leaves, ranks, rank int) (from, to int) {
-	return rank * leaves / ranks, (rank + 1) * leaves / ranks
+func leavesOf(leaves, ranks, rank int) (list []int) {
+	for leaf := rank * leaves / ranks; leaf < (rank+1)*leaves/ranks; leaf++ {
+		list = append(list, leaf)
+	}
+	return list
 }
 
 // allocateTeam makes what only ranks have.
@@ -101,14 +126,14 @@ func (t *Trainer) allocateTeam() error {
 		return err
 	}
 	rows := 0
-	for _, w := range t.working {
+	for _, w := range t.network.Program.Of(model.Weight) {
 		rows += norm.Rows(w.Len())
 	}
 	if m.all, err = t.tensor(num.F32, rows); err != nil {
 		return err
 	}
 	at := 0
-	for i, w := range t.working {
+	for i, w := range t.network.Program.Of(model.Weight) {
 		all, err := flat(m.all, at, at+norm.Rows(w.Len()))
 		if err != nil {
 			return err
@@ -125,7 +150,10 @@ func (t *Trainer) allocateTeam() error {
 			return err
 		}
 	}
-	if m.totals, err = t.tensor(num.F32, len(t.working)); err != nil || !t.isAuditing() {
+	if m.totals, err = t.tensor(num.F32, len(t.working)); err != nil {
+		return err
+	}
+	if err := t.divided.setWhole(&t.shard); err != nil || !t.isAuditing() {
 		return err
 	}
 	m.audit.other, err = t.newShard(m, m.auditee())
@@ -136,7 +164,7 @@ func (t *Trainer) allocateTeam() error {
 func (t *Trainer) recordTeam(record func(func(q *engine.Queue) error) (*engine.Recording, error)) error {
 	m := t.team
 	var err error
-	if t.changes() {
+	if slices.ContainsFunc(t.whole, func(x *tensor.Tensor) bool { return x != nil }) {
 		measure, err := record(t.shard.measureRows)
 		if err != nil {
 			return err
@@ -144,7 +172,7 @@ func (t *Trainer) recordTeam(record func(func(q *engine.Queue) error) (*engine.R
 		m.measure = measure
 	}
 	whole := make([]span, len(t.working))
-	m.copied, err = record(func(q *engine.Queue) error { return t.digest(q, m.whole, t.working, whole) })
+	m.copied, err = record(func(q *engine.Queue) error { return t.digest(q, m.whole, t.sharedOf(t.working), whole) })
 	return err
 }
 
@@ -154,6 +182,8 @@ const (
 	restoreCommand            // take the state after a step
 	stepCommand
 	saveCommand // send the state
+	passCommand // compute rows of its experts for a pass over examples for validation, or over a sample
+	sizeCommand // send how large the memory is
 	endCommand
 )
 
@@ -220,6 +250,11 @@ func (t *Trainer) obey(o order) error {
 	case restoreCommand:
 		t.step = int(o.Step)
 		return take(t.state())
+	case passCommand:
+		return t.divided.forward(nil)
+	case sizeCommand:
+		_, err := t.Sizes()
+		return err
 	case saveCommand:
 		for _, p := range t.state() {
 			if _, err := t.collect(p); err != nil {

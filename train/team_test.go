@@ -21,6 +21,12 @@ import (
 // together calls lead as rank 0 of several, and has the others follow; each has a queue of its own.
 func together(t *testing.T, n int, c Config, lead func(with Team) error) {
 	t.Helper()
+	as(t, n, c, func(with Team) Team { return with }, lead)
+}
+
+// as is together with other settings of the team.
+func as(t *testing.T, n int, c Config, set func(with Team) Team, lead func(with Team) error) {
+	t.Helper()
 	memory := alignedMemory(ranks.MemoryBytes(n, 1<<10))
 	var wait sync.WaitGroup
 	errs := make([]error, n)
@@ -33,9 +39,9 @@ func together(t *testing.T, n int, c Config, lead func(with Team) error) {
 			}
 			defer g.Close()
 			if r == 0 {
-				errs[r] = lead(Team{Group: g})
+				errs[r] = lead(set(Team{Group: g}))
 			} else {
-				errs[r] = Follow(cpu.Queue(), Team{Group: g}, c, text())
+				errs[r] = Follow(cpu.Queue(), set(Team{Group: g}), c, text())
 			}
 		})
 	}
@@ -259,9 +265,8 @@ func TestTree(t *testing.T) {
 			var got []string
 			top := tree{leaves: leaves}
 			for r := range n {
-				from, to := leavesOf(leaves, n, r)
 				own, texts := tree{leaves: leaves}, []string(nil)
-				for leaf := from; leaf < to; leaf++ {
+				for _, leaf := range leavesOf(leaves, n, r) {
 					texts = append(texts, fmt.Sprint(leaf))
 					own.push(node{0, leaf}, add(&texts))
 				}

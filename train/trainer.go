@@ -29,7 +29,8 @@ type Trainer struct {
 	task    task
 	network *model.Network // of a leaf
 	origin  Origin
-	team    *team // nil for a trainer that is alone
+	team    *team    // nil for a trainer that is alone
+	divided *divided // nil unless experts are divided among ranks
 
 	step  int // that was taken last
 	chain Entry
@@ -41,7 +42,7 @@ type Trainer struct {
 	working []*tensor.Tensor // what programs read: the weights, or copies of them in 16 bits
 
 	shard          // that this rank changes
-	leaves [2]int  // that this rank computes, from and to
+	leaves []int   // that this rank computes
 	levels []level // of the tree of leaves: partial sums
 	norm   scalar
 	factor scalar
@@ -59,14 +60,17 @@ type Trainer struct {
 
 // recorded is calls that run together: an engine.Recording.
 type recorded interface {
-	Run(q *engine.Queue) error
+	runner
 	Update(calls func(q *engine.Queue) error) error
 }
+
+type runner interface{ Run(q *engine.Queue) error }
 
 // level is where the gradients of a leaf go, and later those of several.
 type level struct {
 	leaf      *model.Instance
 	recording recorded
+	pass      *pass            // instead of a recording, if experts are divided
 	grads     []*tensor.Tensor // in the order of the weights
 	loss      scalar
 }
@@ -194,11 +198,15 @@ func (t *Trainer) allocate() error {
 		}
 		t.factors = append(t.factors, factor)
 		t.shapes = append(t.shapes, w.Shape)
-		working, err := t.tensor(w.DType, w.Shape...)
+		shape, of := w.Shape, t.spans[i].of
+		if t.isDivided(i) {
+			shape, of = t.divided.shape(w.Shape), func(x *tensor.Tensor) (*tensor.Tensor, error) { return x, nil }
+		}
+		working, err := t.tensor(w.DType, shape...)
 		if err != nil {
 			return err
 		}
-		part, err := t.spans[i].of(working)
+		part, err := of(working)
 		if err == nil {
 			err = t.allocateState(&t.shard, part)
 		}
@@ -211,16 +219,25 @@ func (t *Trainer) allocate() error {
 	if err := t.allocateBiases(given); err != nil {
 		return err
 	}
-	nodes, levels := sumsOf(t.config.Leaves, t.leaves[0], t.leaves[1])
+	if err := t.divided.allocate(); err != nil {
+		return err
+	}
+	nodes, levels := sumsOf(t.config.Leaves, t.leaves)
+	if t.divided != nil {
+		levels = len(t.leaves) // which are not neighbours
+	}
 	if t.isAuditing() {
-		from, to := leavesOf(t.config.Leaves, t.team.Size(), t.team.auditee())
-		_, more := sumsOf(t.config.Leaves, from, to)
+		_, more := sumsOf(t.config.Leaves, t.team.leaves[t.team.auditee()])
 		levels = max(levels, len(nodes)+more)
 	}
 	for i := range levels {
 		var l level
 		outputs := map[string]*tensor.Tensor{}
-		for _, w := range weights {
+		for k, w := range weights {
+			if t.isDivided(k) {
+				l.grads = append(l.grads, nil)
+				continue
+			}
 			g, err := t.tensor(num.F32, w.Shape...)
 			if err != nil {
 				return err
@@ -236,7 +253,7 @@ func (t *Trainer) allocate() error {
 			for name, v := range outputs {
 				given[name] = v
 			}
-			l.leaf, err = model.NewInstance(t.queue, t.network.Program, given)
+			l.leaf, err = model.NewInstance(t.queue, t.divided.program(t.network.Program), given)
 			l.leaf, err = own(t, l.leaf, err)
 		} else {
 			l.leaf, err = t.levels[0].leaf.With(outputs)
@@ -284,6 +301,12 @@ func (t *Trainer) record() error {
 	var err error
 	for i := range t.levels {
 		l := &t.levels[i]
+		if t.divided != nil {
+			if l.pass, err = t.divided.newPass(t.divided.division, l.leaf, t.variables(1, 0)); err != nil {
+				return err
+			}
+			continue
+		}
 		if l.recording, err = record(func(q *engine.Queue) error { return l.leaf.Run(q, t.variables(1, 0)) }); err != nil {
 			return err
 		}
@@ -326,7 +349,7 @@ func (t *Trainer) record() error {
 			return err
 		}
 		if t.team != nil {
-			if err := t.digest(q, t.team.own, t.copies, t.spans); err != nil {
+			if err := t.digest(q, t.team.own, t.sharedOf(t.copies), t.spans); err != nil {
 				return err
 			}
 		}
@@ -575,9 +598,9 @@ func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
 
 // sumLeaves computes the gradients of leaves, and adds them up as far as they are neighbours in the tree, into levels from at on. It
 // calls note, unless that is nil, with the level of each leaf.
-func (t *Trainer) sumLeaves(step int, leaves [2]int, at int, note func(l *level) error) ([]node, error) {
+func (t *Trainer) sumLeaves(step int, leaves []int, at int, note func(l *level) error) ([]node, error) {
 	sums := tree{leaves: t.config.Leaves}
-	for leaf := leaves[0]; leaf < leaves[1]; leaf++ {
+	for _, leaf := range leaves {
 		to := at + len(sums.nodes)
 		if err := t.leaf(step, leaf, to); err != nil {
 			return nil, err
@@ -599,13 +622,23 @@ func (t *Trainer) leaf(step, leaf, at int) error {
 	if err := t.load(step, leaf); err != nil {
 		return err
 	}
-	l := &t.levels[at]
+	l, v := &t.levels[at], t.variables(step, leaf)
+	var calls runner = l.recording
+	if l.pass != nil {
+		calls = l.pass
+	}
 	if t.config.Dropout > 0 {
-		if err := l.recording.Update(func(q *engine.Queue) error { return l.leaf.RunVarying(q, t.variables(step, leaf)) }); err != nil {
+		var err error
+		if l.pass != nil {
+			err = l.pass.vary(v)
+		} else {
+			err = l.recording.Update(func(q *engine.Queue) error { return l.leaf.RunVarying(q, v) })
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if err := l.recording.Run(t.queue); err != nil {
+	if err := calls.Run(t.queue); err != nil {
 		return err
 	}
 	return t.readRouting()
@@ -630,6 +663,9 @@ func (t *Trainer) digests() ([]checksum.Digest, error) {
 // not finite.
 func (t *Trainer) notFinite(r Result) error {
 	e := &NotFiniteError{Step: r.Step, Loss: r.Loss, Norm: r.Norm}
+	if t.divided != nil {
+		return t.divided.notFinite(e)
+	}
 	if t.team != nil && t.team.Rank() > 0 { // rank 0 tells it
 		return e
 	}
@@ -645,29 +681,42 @@ func (t *Trainer) notFinite(r Result) error {
 			if err := t.queue.Wait(); err != nil {
 				return err
 			}
-			for k, x := range in.Operands(i) {
-				if !x.DType().IsFloat() {
-					continue
-				}
-				values, err := x.Float32s()
-				if err != nil {
-					return err
-				}
-				if slices.ContainsFunc(values, func(v float32) bool { return !isFinite(v) }) {
-					e.Call, e.Tensor = c.Name, c.Operands[k].Value().Name
-					return e
-				}
+			at, err := firstNotFinite(in.Operands(i))
+			if err != nil {
+				return err
+			}
+			if at >= 0 {
+				e.Call, e.Tensor = c.Name, c.Operands[at].Value().Name
+				return e
 			}
 		}
 	}
 	return e
 }
 
+// firstNotFinite returns the position of the first tensor with an element that is not finite; -1 for none.
+func firstNotFinite(list []*tensor.Tensor) (int, error) {
+	for k, x := range list {
+		if !x.DType().IsFloat() {
+			continue
+		}
+		values, err := x.Float32s()
+		if err != nil {
+			return 0, err
+		}
+		if slices.ContainsFunc(values, func(v float32) bool { return !isFinite(v) }) {
+			return k, nil
+		}
+	}
+	return -1, nil
+}
+
 // Bytes returns the memory that the trainer holds on its device.
 func (t *Trainer) Bytes() int64 {
-	n := t.network.Program.Bytes()
+	program := t.divided.program(t.network.Program)
+	n := program.Bytes() + t.divided.bytes()
 	seen := map[*tensor.Tensor]bool{}
-	for _, v := range t.network.Program.Values {
+	for _, v := range program.Values {
 		if x := t.levels[0].leaf.Tensor(v.Name); v.Kind == model.Input || v.IsKept {
 			seen[x] = true
 		}
@@ -695,7 +744,7 @@ func (t *Trainer) Bytes() int64 {
 // Parameters returns the number of elements of all weights.
 func (t *Trainer) Parameters() int {
 	n := 0
-	for _, w := range t.working {
+	for _, w := range t.network.Program.Of(model.Weight) {
 		n += w.Len()
 	}
 	return n

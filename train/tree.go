@@ -1,5 +1,7 @@
 package train
 
+import "slices"
+
 // node is a place in the tree of leaves: that of a height has 2^height leaves, from place*2^height on, or
 // as many as there are.
 type node struct{ height, place int }
@@ -34,11 +36,28 @@ func (t *tree) push(n node, add func(at int) error) error {
 }
 
 // sumsOf returns the sums to which some leaves of all grow together, and how many sums wait at most.
-func sumsOf(leaves, from, to int) (nodes []node, most int) {
+func sumsOf(leaves int, some []int) (nodes []node, most int) {
 	t := tree{leaves: leaves}
-	for leaf := from; leaf < to; leaf++ {
+	for _, leaf := range some {
 		most = max(most, len(t.nodes)+1)
 		t.push(node{0, leaf}, func(int) error { return nil })
 	}
 	return t.nodes, most
+}
+
+// ofRank is a sum of a rank, by its number there.
+type ofRank struct {
+	node
+	rank, at int
+}
+
+// inOrder lists the sums of all ranks in the order of their leaves.
+func inOrder(nodes [][]node) (list []ofRank) {
+	for r, sums := range nodes {
+		for i, n := range sums {
+			list = append(list, ofRank{n, r, i})
+		}
+	}
+	slices.SortFunc(list, func(a, b ofRank) int { return a.place<<a.height - b.place<<b.height })
+	return list
 }
