@@ -27,7 +27,7 @@ import (
 type trainFlags struct {
 	device, data, suffix, out, page, tensorboard string
 	set                                          []string
-	ranks, audit                                 string
+	ranks, audit, experts                        string
 	dryRun, diagnose, profile, json              bool
 }
 
@@ -70,6 +70,10 @@ started. On several machines TOKITAI_RANKS_ADDRESS is HOST:PORT of rank 0, unles
 it, and TOKITAI_RANKS_SECRET a text that all of them know. If one dies, the others end with
 exit code 4, and the same commands go on from the last checkpoint.
 
+--experts divided divides the experts of a mixture among the ranks, for one that a single device
+cannot hold: each rank has the weights and moments of its experts alone, and rows of tokens go to the
+ranks of their experts and back. It changes no bit either. --dry-run says what each rank holds.
+
 --audit finds bits that a rank computes, keeps or sends wrongly, and names the rank, the tensor and
 the step; the run goes on from its last checkpoint. What ranks send and what they keep between steps
 is compared in every step. What they compute is compared in a SHARE of the steps, drawn at random: a
@@ -105,6 +109,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	flags.StringVar(&f.out, "out", "", "`FOLDER` of the run, begun or resumed")
 	deviceFlag(flags, &f.device, "auto", "train on")
 	flags.StringVar(&f.ranks, "ranks", "1", "train with `N` processes of this machine; env for those that a launcher has started")
+	flags.StringVar(&f.experts, "experts", "whole", "what each rank has of the experts of a mixture: whole, or divided among the ranks")
 	flags.StringVar(&f.audit, "audit", "", "have two ranks compute a `SHARE` of the steps, from 0 to 1 or all, and compare all that ranks send and keep")
 	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
 	flags.StringVar(&f.tensorboard, "tensorboard", "", "also write loss, validation, norm, rate and speed to an event file in `FOLDER`")
@@ -114,6 +119,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	jsonFlag(c, &f.json)
 	registerProgress(c)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("experts", cobra.FixedCompletions([]cobra.Completion{"whole", "divided"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -202,7 +208,7 @@ func (f *trainFlags) run(c *cobra.Command, args []string) error {
 		return wrongUse("%s writes nothing: want no --out", only[0])
 	case f.page != "" && len(only) > 0:
 		return wrongUse("%s trains nothing: want no --page", only[0])
-	case f.ranks != "1" && len(only) > 0:
+	case f.ranks != "1" && len(only) > 0 && !f.dryRun:
 		return wrongUse("%s is of one process: want no --ranks", only[0])
 	case f.page != "" && f.ranks == launchedRanks:
 		return wrongUse("--page is of one machine: want no --ranks env; 'tokitai page' shows the run too")
@@ -223,6 +229,9 @@ func (f *trainFlags) runAs(c *cobra.Command, s train.Settings, l *launch.Rank) e
 	if _, err := f.auditShare(l.Size); err != nil {
 		return err
 	}
+	if err := f.checkExperts(&s, l.Size); err != nil {
+		return err
+	}
 	if err := checkDevice(f.device); err != nil {
 		return err
 	}
@@ -233,8 +242,8 @@ func (f *trainFlags) runAs(c *cobra.Command, s train.Settings, l *launch.Rank) e
 	shareCores(l.OnMachine)
 	return withQueue(c, f.device, func(q *engine.Queue) error {
 		switch {
-		case f.dryRun:
-			return f.plan(c, q, s, content)
+		case f.dryRun && f.ranks != launchedRanks:
+			return f.plan(c, q, s, content, func() (train.Team, func(), error) { return f.startTeam(q, s, l.Size) })
 		case f.diagnose:
 			return f.tellGradients(c, q, s, content)
 		case f.profile:
@@ -282,6 +291,23 @@ func (f *trainFlags) auditShare(ranks int) (float64, error) {
 		return 0, wrongUse("--audit compares ranks: want --ranks of at least 2")
 	}
 	return share, nil
+}
+
+// checkExperts returns an error if the experts of the settings cannot be divided among so many ranks, and are to be.
+func (f *trainFlags) checkExperts(s *train.Settings, ranks int) error {
+	switch n := s.Mixture.Experts; {
+	case f.experts == "whole":
+		return nil
+	case f.experts != "divided":
+		return wrongUse("--experts is %q, want whole or divided", f.experts)
+	case n == 0:
+		return wrongUse("--experts divided is for mixtures of experts, and the settings have none")
+	case ranks > n:
+		return wrongUse("--experts divided: --ranks is %d, want at most as many as experts, %d", ranks, n)
+	case f.audit != "":
+		return wrongUse("--audit needs ranks that hold the same experts: want no --experts divided")
+	}
+	return nil
 }
 
 // readData reads what a run of these settings learns from: rows of numbers, or documents, of which it makes tokens. What is
@@ -343,14 +369,7 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 	defer progress.end()
 	endsItself.Store(true)
 	defer endsItself.Store(false)
-	audit, err := f.auditShare(ranks)
-	if err != nil {
-		return err
-	}
-	start := func() (train.Team, func(), error) {
-		others, err := startRanks(ranks, rankSpec{Config: s.Config, Source: s.Source, Device: f.device, Data: f.data, Suffix: f.suffix, Audit: audit})
-		return others.team(q, audit), others.end, err
-	}
+	start := func() (train.Team, func(), error) { return f.startTeam(q, s, ranks) }
 	for again := (restarts{}); ; {
 		result, err := f.attempt(c, q, s, content, progress, start)
 		if result != nil && again.allows(c.Context(), err, result.Resumed) {
@@ -359,6 +378,17 @@ func (f *trainFlags) train(c *cobra.Command, q *engine.Queue, s train.Settings, 
 		}
 		return f.tell(c, progress, result, err)
 	}
+}
+
+// startTeam starts the other ranks, which end returns.
+func (f *trainFlags) startTeam(q *engine.Queue, s train.Settings, ranks int) (with train.Team, end func(), err error) {
+	audit, err := f.auditShare(ranks)
+	if err != nil {
+		return with, nil, err
+	}
+	spec := rankSpec{Config: s.Config, Source: s.Source, Device: f.device, Data: f.data, Suffix: f.suffix, Audit: audit, DividesExperts: f.experts == "divided"}
+	others, err := startRanks(ranks, spec)
+	return others.team(q, &spec), others.end, err
 }
 
 // tell prints how an attempt has ended.
@@ -445,8 +475,8 @@ func percentOfPeak(share float64) string {
 }
 
 // newTrainer returns a trainer in front of its first step, whose results nobody gets.
-func newTrainer(q *engine.Queue, s train.Settings, content train.Data) (*train.Trainer, error) {
-	t, err := train.New(q, s.Config, content)
+func newTrainer(q *engine.Queue, with train.Team, s train.Settings, content train.Data) (*train.Trainer, error) {
+	t, err := train.NewRanked(q, with, s.Config, content)
 	if err != nil || s.Start == "" {
 		return t, err
 	}
@@ -463,7 +493,7 @@ func newTrainer(q *engine.Queue, s train.Settings, content train.Data) (*train.T
 
 // tellGradients prints the sizes of weights and gradients.
 func (f *trainFlags) tellGradients(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data) error {
-	t, err := newTrainer(q, s, content)
+	t, err := newTrainer(q, train.Team{}, s, content)
 	if err != nil {
 		return err
 	}
@@ -503,17 +533,18 @@ func (f *trainFlags) tellGradients(c *cobra.Command, q *engine.Queue, s train.Se
 
 // planned is the output of train --dry-run.
 type planned struct {
-	Device      string  `json:"device"`
-	Parameters  int     `json:"parameters"`
-	Program     string  `json:"program"` // identity of the program of a leaf
-	Calls       int     `json:"calls"`   // of a leaf
-	MemoryBytes int64   `json:"memory_bytes"`
-	Tokens      int     `json:"tokens"` // or rows, of the data
-	Blocks      int     `json:"blocks"` // or rows, for training
-	Validation  int     `json:"validation_blocks"`
-	Epochs      float64 `json:"epochs"`
-	StepSeconds float64 `json:"step_seconds"`
-	Seconds     float64 `json:"seconds"` // of all steps, without validation
+	Device      string       `json:"device"`
+	Parameters  int          `json:"parameters"`
+	Program     string       `json:"program"` // identity of the program of a leaf
+	Calls       int          `json:"calls"`   // of a leaf
+	MemoryBytes int64        `json:"memory_bytes"`
+	Ranks       []train.Size `json:"ranks,omitempty"` // of each of several
+	Tokens      int          `json:"tokens"`          // or rows, of the data
+	Blocks      int          `json:"blocks"`          // or rows, for training
+	Validation  int          `json:"validation_blocks"`
+	Epochs      float64      `json:"epochs"`
+	StepSeconds float64      `json:"step_seconds"`
+	Seconds     float64      `json:"seconds"` // of all steps, without validation
 }
 
 // measuredSteps is how many steps a dry run measures, behind one that is not: kernels are prepared in it.
@@ -540,16 +571,25 @@ func timeSteps(c *cobra.Command, t *train.Trainer, most int) (seconds float64, m
 
 // plan prints what a run will take. Nothing of it is invented: the time is that of steps which are taken on
 // weights that nobody gets.
-func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data) error {
+func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data, start func() (train.Team, func(), error)) error {
 	progress := startProgress(c)
 	defer progress.end()
 	progress.say("measuring %d steps", measuredSteps)
-	t, err := newTrainer(q, s, content)
+	with, end, err := start()
+	if err != nil {
+		return err
+	}
+	defer end()
+	t, err := newTrainer(q, with, s, content)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	step, measured, err := timeSteps(c, t, s.Steps)
+	if err != nil {
+		return err
+	}
+	sizes, err := t.Sizes()
 	if err != nil {
 		return err
 	}
@@ -561,12 +601,22 @@ func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, c
 		Epochs: float64(s.Steps) * float64(s.Batch) / float64(blocks), StepSeconds: step,
 	}
 	p.Seconds = p.StepSeconds * float64(s.Steps)
+	if len(sizes) > 1 {
+		p.Ranks = sizes
+	}
 	w := c.OutOrStdout()
 	if f.json {
 		return printJSON(w, p)
 	}
 	fmt.Fprintf(w, "parameters  %d\n", p.Parameters)
 	fmt.Fprintf(w, "memory      %.1f MiB on %s\n", float64(p.MemoryBytes)/(1<<20), p.Device)
+	for r, size := range p.Ranks {
+		rows := ""
+		if f.experts == "divided" {
+			rows = fmt.Sprintf(", and sends %.1f KiB of rows a step to experts and back", float64(size.Rows)/(1<<10))
+		}
+		fmt.Fprintf(w, "rank %-6d has %.1f MiB%s\n", r, float64(size.Memory)/(1<<20), rows)
+	}
 	unit := " blocks"
 	if s.HasFeatures() {
 		unit = ""

@@ -73,14 +73,19 @@ func (f *trainFlags) trainLaunched(c *cobra.Command, q *engine.Queue, s train.Se
 	if err != nil {
 		return err
 	}
-	team := newTeam(group, q, audit)
+	spec := rankSpec{Audit: audit, DividesExperts: f.experts == "divided"}
+	team := spec.team(group, q)
 	team.Facts = append(team.Facts, ranks.Fact{Name: "the file of the program", Value: program})
 	if l.Rank > 0 {
 		return stoppedByPeer(train.Follow(q, team, s.Config, content))
 	}
+	start := func() (train.Team, func(), error) { return team, func() {}, nil }
+	if f.dryRun {
+		return stoppedByPeer(f.plan(c, q, s, content, start))
+	}
 	progress := startProgress(c)
 	defer progress.end()
-	result, err := f.attempt(c, q, s, content, progress, func() (train.Team, func(), error) { return team, func() {}, nil })
+	result, err := f.attempt(c, q, s, content, progress, start)
 	return stoppedByPeer(f.tell(c, progress, result, err))
 }
 

@@ -37,6 +37,8 @@ type rankSpec struct {
 	Device       string
 	Data, Suffix string
 	Audit        float64 // the share of steps
+
+	DividesExperts bool
 }
 
 // rankFacts are what ranks must have in common besides what they train.
@@ -126,16 +128,16 @@ func fateOf(e *spawn.ExitError) string {
 }
 
 // team returns the ranks as a trainer wants them.
-func (p *rankProcesses) team(q *engine.Queue, audit float64) train.Team {
+func (p *rankProcesses) team(q *engine.Queue, s *rankSpec) train.Team {
 	if p == nil {
 		return train.Team{}
 	}
-	return newTeam(p.group, q, audit)
+	return s.team(p.group, q)
 }
 
-// newTeam returns what a trainer needs to know of the ranks. Their third opinions come from the CPU.
-func newTeam(g ranks.Group, q *engine.Queue, audit float64) train.Team {
-	team := train.Team{Group: g, Facts: rankFacts(q), Audit: audit}
+// team returns what a trainer needs to know of the ranks. Their third opinions come from the CPU.
+func (s *rankSpec) team(g ranks.Group, q *engine.Queue) train.Team {
+	team := train.Team{Group: g, Facts: rankFacts(q), Audit: s.Audit, DividesExperts: s.DividesExperts}
 	if judge := cpu.Queue(); q.Device().Kind() != judge.Device().Kind() {
 		team.Judge = judge
 	}
@@ -233,7 +235,7 @@ func runRank(c *cobra.Command) error {
 			return err
 		}
 		return withQueue(c, spec.Device, func(q *engine.Queue) error {
-			return train.Follow(q, newTeam(group, q, spec.Audit), spec.Config, content)
+			return train.Follow(q, spec.team(group, q), spec.Config, content)
 		})
 	})
 }
