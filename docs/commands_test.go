@@ -35,13 +35,21 @@ var commandWord = regexp.MustCompile(`^([A-Z_]+=\S+ )*(tokitai|go|pip|python3?|c
 // digest matches what is the same on every machine.
 var digest = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
-// shownIn returns the blocks of commands in a document, and the commands in its sentences, each
-// as a block of its own. A block that has lines with "$ " shows what those print.
+// shownIn returns the blocks of commands in a document, between fences or indented by four spaces, and the
+// commands in its sentences, each as a block of its own. A block that has lines with "$ " shows what those
+// print.
 func shownIn(file, text string) (blocks [][]shown) {
 	span := regexp.MustCompile("`([^`]+)`")
 	isCode, isOther := false, false // in a block; in one of another language
 	var block, prompted []shown
-	for i, line := range strings.Split(text, "\n") {
+	isIndented, isAfterBlank := false, true
+	for i, line := range strings.Split(text+"\n", "\n") {
+		wasIndented := isIndented
+		isIndented = !isCode && strings.HasPrefix(line, "    ") && (wasIndented || isAfterBlank)
+		if wasIndented && !isIndented && len(block) != 0 {
+			blocks, block = append(blocks, block), nil
+		}
+		isAfterBlank = strings.TrimSpace(line) == ""
 		c := shown{file: filepath.ToSlash(file), line: i + 1, text: strings.TrimSpace(line)}
 		if language, isFence := strings.CutPrefix(c.text, "```"); isFence {
 			if isCode {
@@ -64,9 +72,9 @@ func shownIn(file, text string) (blocks [][]shown) {
 		case isCode && len(prompted) != 0 && digest.MatchString(c.text):
 			last := &prompted[len(prompted)-1]
 			last.digests = append(last.digests, c.text)
-		case isCode && commandWord.MatchString(c.text):
+		case (isCode || isIndented) && commandWord.MatchString(c.text):
 			block = append(block, c)
-		case isCode:
+		case isCode || isIndented:
 		default:
 			for _, m := range span.FindAllStringSubmatch(line, -1) {
 				if commandWord.MatchString(m[1]) && strings.Contains(m[1], " ") && !strings.HasPrefix(m[1], "./") {
@@ -84,7 +92,7 @@ var notRun = []struct {
 	command *regexp.Regexp
 	why     string
 }{
-	{regexp.MustCompile(`…|K/N|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|MODEL|PATH|COMMAND|STEP\.\.\.|N)( |/|$|\))`), "it is a pattern"},
+	{regexp.MustCompile(`…|K/N|(^|[ =/])(OP|FUNCTION|NAME|FILE|DIR|FOLDER|MODEL|PATH|COMMAND|STEP\.\.\.|N)( |/|$|\))|(REPORT|index)\.json`), "it is a pattern"},
 	{regexp.MustCompile(`(cuda|hip):\d|--device (cuda|hip)|REQUIRE=cuda|--hip .*--device amdemu|bench launches|--tensors|tokitai-gpu|my-gpu|--(cuda|hip) \S+ --entry \S+ --launch '[^']*'$`), "it needs a GPU, or AMD's libraries"},
 	{regexp.MustCompile(`tokitai kernel`), "TestKernelDocument of cmd/tokitai runs it, and compares its output"},
 	{regexp.MustCompile(`^(tokitai [a-z-]+( --[a-z]+( \S+)?)?|go (test|run|vet))$|^tokitai (verify mma|(evidence|ledger) [a-z]+)$`), "it names a command"},
@@ -92,7 +100,7 @@ var notRun = []struct {
 	{regexp.MustCompile(`LEVEL=(full|exhaustive)|--level full`), "it takes long"},
 	{regexp.MustCompile(`bench --peers|-update\b|--update|kernelprocess/benchmark|-bench |^TOKITAI_CPU=plain go test`), "it takes minutes, and writes what a test compares"},
 	{regexp.MustCompile(`op/square|verify square|--device plain`), "TestRecipes follows the recipe"},
-	{regexp.MustCompile(`^scripts/(prove|bundle|rocm|release|rename)|prove |dist/0|^tokitai verify mma --device sim$`), "another step of .ci/run runs it"},
+	{regexp.MustCompile(`^scripts/(prove|bundle|rocm|release|rename)|^tokitai prove |dist/0|^tokitai verify mma --device sim$`), "another step of .ci/run runs it"},
 	{regexp.MustCompile(`survey.py|LEVEL=quick|tokitai process( |$)|^tokitai serve |--server|-m tokitai.kernel|^pip install|^python |qemu-`), "other tests run it"},
 }
 
@@ -157,7 +165,11 @@ func TestCommands(t *testing.T) {
 		folder := folders[first.file]
 		if folder == "" {
 			folder = t.TempDir()
-			commandFiles(t, folder)
+			if strings.HasPrefix(first.file, "docs/tutorial/") { // it has its own files
+				folder = tutorialCopy(t, folder)
+			} else {
+				commandFiles(t, folder)
+			}
 			if out, code := run(folder, "tokitai run softmax.forward --in x.safetensors --out y.safetensors"); code != 0 {
 				t.Fatal(out)
 			}
@@ -282,6 +294,20 @@ func commandDocuments(t *testing.T) []string {
 	return files
 }
 
+// tutorialCopy copies the tutorial's folder, beside the evidence, and returns the copy's path.
+func tutorialCopy(t *testing.T, folder string) string {
+	t.Helper()
+	evidence, err := filepath.Abs("evidence")
+	if err == nil {
+		err = os.Symlink(evidence, filepath.Join(folder, "evidence"))
+	}
+	to := filepath.Join(folder, "tutorial")
+	if err = errors.Join(err, os.CopyFS(to, os.DirFS("tutorial"))); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
 // commandFiles writes the files that commands read.
 func commandFiles(t *testing.T, folder string) {
 	t.Helper()
@@ -355,7 +381,9 @@ func commandFiles(t *testing.T, folder string) {
 	}
 	tree, err := filepath.Abs("..")
 	if err == nil {
-		err = os.Symlink(tree, filepath.Join(folder, "tokitai")) // the checkout that lies beside
+		// The checkout that lies beside, and its evidence.
+		err = errors.Join(os.Symlink(tree, filepath.Join(folder, "tokitai")), os.Mkdir(filepath.Join(folder, "docs"), 0o777),
+			os.Symlink(filepath.Join(tree, "docs", "evidence"), filepath.Join(folder, "docs", "evidence")))
 	}
 	if err != nil {
 		t.Fatal(err)
