@@ -187,6 +187,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 KillWait=5
+AuthInfo=cred_expire=5
 NodeName=%[1]s NodeAddr=127.0.0.1 CPUs=8
 PartitionName=all Nodes=ALL Default=YES State=UP
 `
