@@ -65,12 +65,20 @@ const SampleVariable = "TOKITAI_SAMPLE"
 // InSample reports whether element i is in a sample of one in every. Which sample it is, the environment
 // says: .ci/run draws it from the content of the commit. Without that it is the first.
 func InSample(i, every int) bool {
-	sample, err := strconv.Atoi(cmp.Or(os.Getenv(SampleVariable), "0"))
-	if err != nil || sample < 0 {
-		fmt.Fprintf(os.Stderr, "%s: got %q, want a number\n", SampleVariable, os.Getenv(SampleVariable))
+	sample, err := parseSample(os.Getenv(SampleVariable))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
 	return i%every == sample%every
+}
+
+func parseSample(s string) (int, error) {
+	sample, err := strconv.Atoi(cmp.Or(s, "0"))
+	if err != nil || sample < 0 {
+		return 0, fmt.Errorf("%s: got %q, want a number from 0 on", SampleVariable, s)
+	}
+	return sample, nil
 }
 
 // Need skips the test if the current level is below l.

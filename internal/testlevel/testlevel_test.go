@@ -51,4 +51,9 @@ func TestSample(t *testing.T) {
 			}
 		}
 	}
+	for _, value := range []string{"-1", "first", "1.5"} {
+		if _, err := parseSample(value); err == nil || err.Error() != fmt.Sprintf("TOKITAI_SAMPLE: got %q, want a number from 0 on", value) {
+			t.Errorf("sample %q: %v", value, err)
+		}
+	}
 }
