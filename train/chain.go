@@ -24,6 +24,10 @@ type Origin struct {
 	Tokenizer string `json:"tokenizer"` // bytes, or the SHA-256 of tokenizer.json
 	Data      string `json:"data"`      // digest of the corpus
 	Weights   string `json:"weights"`   // digest of the initial weights
+
+	// Of a run that begins with moments: how many steps they have seen, and their digest.
+	Before  int    `json:"before,omitempty"`
+	Moments string `json:"moments,omitempty"`
 }
 
 // Genesis returns the entry in front of the first step: the SHA-256 of the origin as JSON.

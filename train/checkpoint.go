@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"tokitai/num"
 	"tokitai/tensor/safetensors"
@@ -28,6 +29,10 @@ const (
 	prefixM = "optimizer.m."
 	prefixV = "optimizer.v."
 )
+
+func isMoment(name string) bool {
+	return strings.HasPrefix(name, prefixM) || strings.HasPrefix(name, prefixV)
+}
 
 // checkpoint returns the state of a trainer as the content of a file. Copies of the weights in 16 bits are no
 // part of it: they follow from the weights.

@@ -108,12 +108,12 @@ func TestDividedExpertsNotFinite(t *testing.T) {
 				return err.Error()
 			}
 			defer tr.Close()
-			err = tr.begin(func(w *model.Value) ([]float32, error) {
-				list := tr.task.initial(w)
-				if w.Name == weight {
+			err = tr.begin(0, func(p part) ([]float32, error) {
+				list, err := tr.initial(p)
+				if p.name == weight {
 					list[len(list)-1] = float32(math.Inf(1)) // of the last expert
 				}
-				return list, nil
+				return list, err
 			})
 			if err == nil {
 				_, err = tr.Step()

@@ -36,7 +36,7 @@ func Export(from, to string, biases bool) error {
 		return badInput("%s: %w", path, err)
 	}
 	if c.HasFeatures() {
-		return exportFeatures(c.Features, h.Step, f, to)
+		return exportFeatures(c.Features, h.Origin.Before+h.Step, f, to)
 	}
 	if c.Mixture.Balance > 0 && !biases {
 		return badInput("%s: transformers has no place for the biases of routers, such as %s, and would choose other experts without them", path, firstBias(f))

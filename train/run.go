@@ -154,11 +154,7 @@ func (r *Run) begin(q *engine.Queue, with Team, on Data, path, suffix string) er
 		return err
 	}
 	if r.settings.Start != "" && !isKept {
-		start, err := ReadStart(q.Device(), r.settings.Start)
-		if err != nil {
-			return err
-		}
-		if err := r.trainer.Start(start, r.settings.Start); err != nil {
+		if err := r.trainer.startBy(&r.settings); err != nil {
 			return err
 		}
 	}
@@ -221,6 +217,8 @@ func (o *Origin) accepts(other *Origin, folder string) error {
 		return badInput("%s: the run was begun with other settings: %s; begin another run, in another folder", folder, strings.Join(list, ", "))
 	case o.Data != other.Data:
 		return badInput("%s: the run was begun on other data, with the digest %s, not %s", folder, o.Data, other.Data)
+	case o.Weights != other.Weights || o.Before != other.Before || o.Moments != other.Moments:
+		return badInput("%s: the run was begun with other weights or moments", folder)
 	case *o != *other:
 		return badInput("%s: the run was begun by another version, whose definitions give other bits", folder)
 	}

@@ -97,7 +97,8 @@ type Options struct {
 // weights themselves, is in the origin by its digest.
 type Source struct {
 	Tokenizer string `json:"tokenizer"` // bytes; bpe, which is trained on the data; or the path of a tokenizer.json
-	Start     string `json:"start"`     // the folder of a run or of transformers, or a checkpoint, whose weights are the initial ones
+	Start     string `json:"start"`     // the folder of a run or of transformers, a checkpoint or a TKP1 file, whose weights are the initial ones
+	Moments   string `json:"moments"`   // whether its moments are the initial ones too: start if they are, zero if not; by default only those of a TKP1 file
 }
 
 // Settings are what a configuration file has.
@@ -296,6 +297,10 @@ func (s *Settings) Check() error {
 		return badInput("clip is %v, want more than 0, or 0 for none", s.Clip)
 	case s.CheckpointEvery < 0 || s.ValidateEvery < 0 || s.Keep < 0:
 		return badInput("checkpoint_every is %d, validate_every %d and keep %d, want at least 0", s.CheckpointEvery, s.ValidateEvery, s.Keep)
+	case !slices.Contains([]string{"", takeMoments, zeroMoments}, s.Moments):
+		return badInput("moments is %q, want %s or %s", s.Moments, takeMoments, zeroMoments)
+	case s.Moments == takeMoments && s.Start == "":
+		return badInput("moments is %s, and start is not set", takeMoments)
 	case s.SampleEvery < 0 || !(s.Temperature >= 0 && s.Temperature <= math.MaxFloat32):
 		return badInput("sample_every is %d and temperature %v, want at least 0", s.SampleEvery, s.Temperature)
 	}

@@ -187,7 +187,7 @@ func (t *Trainer) optimize(q *engine.Queue, s *shard, i int, g *tensor.Tensor, s
 		return t.copyWeight(q, s, i)
 	}
 	h := adamw.Hyper{LR: rate, Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.AdamEps, WeightDecay: decay}
-	u := adamw.Update{State: adamw.State{Weight: s.weights[i], M: s.m[i], V: s.v[i]}, Grad: g, Hyper: h, T: step}
+	u := adamw.Update{State: adamw.State{Weight: s.weights[i], M: s.m[i], V: s.v[i]}, Grad: g, Hyper: h, T: t.origin.Before + step}
 	if t.hasCopies() {
 		u.Mode, u.State.Copy = adamw.Master, s.copies[i]
 	}

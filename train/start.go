@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"tokitai/device"
+	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/model/huggingface"
 	"tokitai/model/tkp1"
@@ -22,8 +25,12 @@ type Start struct {
 	Config    model.Config   // in f32: in what precision the weights were trained or stored is not taken over
 	Features  model.Features // of a network of features, whose Config is zero
 	Tokenizer string         // path of the tokenizer.json that belongs to it, or ""
+	Steps     int            // that its moments have seen; 0 if it has none
 
-	weights map[string]startWeight
+	weights   map[string]startWeight
+	moments   map[string]startWeight // by their names in a checkpoint
+	optimizer string                 // of the moments
+	isTKP1    bool
 }
 
 type startWeight struct {
@@ -40,6 +47,28 @@ func (s *Start) Settings() Settings {
 	base.Config.Config, base.Features = s.Config, s.Features
 	base.Tokenizer = cmp.Or(s.Tokenizer, base.Tokenizer)
 	return base
+}
+
+// What a run does with the moments of the network that it starts with. By default it takes those of a TKP1 file, which is the
+// state of a training, and no others.
+const (
+	takeMoments = "start"
+	zeroMoments = "zero"
+)
+
+// readStart reads the network that a run starts with. Moments that the run does not take are left out.
+func (s *Settings) readStart(dev device.Device) (*Start, error) {
+	start, err := ReadStart(dev, s.Start)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.Moments == zeroMoments || s.Moments == "" && !start.isTKP1:
+		start.Steps, start.moments, start.optimizer = 0, nil, ""
+	case s.Moments == takeMoments && start.Steps == 0:
+		return nil, badInput("moments is %s, and %s has none, or none that is not 0", takeMoments, s.Start)
+	}
+	return start, nil
 }
 
 // ReadStart reads the newest checkpoint of a run, a checkpoint, a folder of transformers, or a TKP1 file. Weights of
@@ -96,14 +125,18 @@ func IsOfFeatures(path string) bool {
 	return err == nil && d.Settings.HasFeatures()
 }
 
-// readTKP1 reads a TKP1 file, and holds it to the arch.json beside it, if there is one. Moments are left: a run begins with those of
-// its own first step.
+// readTKP1 reads a TKP1 file, and holds it to the arch.json beside it, if there is one.
 func (s *Start) readTKP1(path string) error {
-	text, err := os.ReadFile(path)
+	from, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	f, err := tkp1.Parse(text)
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	f, err := tkp1.Read(from, int(info.Size()))
 	if err != nil {
 		return badInput("%s: %w", path, err)
 	}
@@ -116,7 +149,7 @@ func (s *Start) readTKP1(path string) error {
 	if s.Features, err = f.Features(); err != nil {
 		return badInput("%s: %w", path, err)
 	}
-	weights, err := f.Weights()
+	states, steps, err := f.Take()
 	if err != nil {
 		return badInput("%s: %w", path, err)
 	}
@@ -124,10 +157,29 @@ func (s *Start) readTKP1(path string) error {
 	if err != nil {
 		return err
 	}
+	s.isTKP1, s.Steps, s.moments = true, steps, map[string]startWeight{}
+	hasM, hasV := false, false
 	for _, w := range n.Program.Of(model.Weight) {
-		s.weights[w.Name] = startWeight{w.Shape, weights[w.Name]}
+		state := states[w.Name]
+		s.weights[w.Name] = startWeight{w.Shape, state.Weight}
+		s.moments[prefixM+w.Name] = startWeight{w.Shape, state.M}
+		s.moments[prefixV+w.Name] = startWeight{w.Shape, state.V}
+		hasM, hasV = hasM || !isZero(state.M), hasV || !isZero(state.V)
+	}
+	switch s.optimizer = "adamw"; {
+	case !hasM && !hasV: // a file of weights
+		s.Steps, s.moments, s.optimizer = 0, nil, ""
+	case !hasV:
+		s.optimizer = "sgd"
+	}
+	if s.moments != nil && s.Steps == 0 {
+		return badInput("%s: it has moments that are not 0, of step 0", path)
 	}
 	return nil
+}
+
+func isZero(list []float32) bool {
+	return !slices.ContainsFunc(list, func(v float32) bool { return v != 0 })
 }
 
 func isFile(path string) bool {
@@ -136,15 +188,28 @@ func isFile(path string) bool {
 }
 
 func (s *Start) readCheckpoint(path string) error {
-	c, entries, err := ReadWeights(path)
+	h, f, err := readCheckpoint(path)
 	if err != nil {
 		return err
 	}
+	c := h.Origin.Config
+	if err := c.checkNetwork(); err != nil {
+		return badInput("%s: %w", path, err)
+	}
 	c.Storage = ""
 	s.Config, s.Features = c.Config, c.Features
-	for _, e := range entries {
-		a := num.Array{Data: e.Data, DType: e.DType, Rows: 1, Cols: len(e.Data) / e.DType.Size()}
-		s.weights[e.Name] = startWeight{e.Shape, floats(&a)}
+	if s.Steps = h.Origin.Before + h.Step; s.Steps > 0 {
+		s.moments, s.optimizer = map[string]startWeight{}, c.Optimizer
+	}
+	for _, e := range f.Entries {
+		to := s.weights
+		if isMoment(e.Name) {
+			to = s.moments
+		}
+		if to != nil {
+			a := num.Array{Data: e.Data, DType: e.DType, Rows: 1, Cols: len(e.Data) / e.DType.Size()}
+			to[e.Name] = startWeight{e.Shape, floats(&a)}
+		}
 	}
 	return nil
 }
@@ -183,8 +248,14 @@ func (s *Start) readFolder(dev device.Device, path string) error {
 	return nil
 }
 
-// Start takes the weights, and the biases of routers, before the first step.
+// Start takes the weights, the biases of routers, and the moments if there are any, before the first step.
 func (t *Trainer) Start(s *Start, path string) error {
+	if s.moments != nil && s.optimizer != t.config.Optimizer {
+		return badInput("%s: its moments are those of %s, and optimizer is %s: want moments=%s, or that optimizer", path, s.optimizer, t.config.Optimizer, zeroMoments)
+	}
+	if most := math.MaxInt32/t.config.Leaves - t.config.Steps; s.Steps > most {
+		return badInput("%s: its moments are of step %d, want at most %d: 2^31-1 leaves in all", path, s.Steps, most)
+	}
 	n := len(t.names)
 	for _, name := range t.biases.names {
 		if _, ok := s.weights[name]; ok {
@@ -194,19 +265,53 @@ func (t *Trainer) Start(s *Start, path string) error {
 	if len(s.weights) != n {
 		return badInput("%s: it has %d weights and biases of routers, and the network of the settings %d", path, len(s.weights), n)
 	}
-	return t.begin(func(w *model.Value) ([]float32, error) {
-		v, ok := s.weights[w.Name]
-		if !ok && w.Kind == model.Fixed { // the network that starts has none, which is as if they were 0
-			return make([]float32, w.Len()), nil
+	return t.begin(s.Steps, func(p part) ([]float32, error) {
+		isMoment := isMoment(p.name)
+		from := s.weights
+		if isMoment {
+			from = s.moments
+		}
+		v, ok := from[p.name]
+		if !ok && p.weight < 0 { // the network that starts has no biases of routers, which is as if they were 0
+			return make([]float32, p.tensor.Len()), nil
 		}
 		if !ok {
-			return nil, badInput("%s: no weight %s, which the network of the settings has", path, w.Name)
+			return nil, badInput("%s: no weight %s, which the network of the settings has", path, p.name)
 		}
-		if !slices.Equal(v.shape, w.Shape) {
-			return nil, badInput("%s: %s is %v, and by the settings %v", path, w.Name, v.shape, w.Shape)
+		if !slices.Equal(v.shape, p.shape) {
+			return nil, badInput("%s: %s is %v, and by the settings %v", path, p.name, v.shape, p.shape)
+		}
+		isSquare := strings.HasPrefix(p.name, prefixV)
+		for i, x := range v.values {
+			if isMoment && (!isFinite(x) || isSquare && x < 0) {
+				return nil, badInput("%s: element %d of %s is %v, which no step gives", path, i, p.name, x)
+			}
 		}
 		return v.values, nil
 	})
+}
+
+// NewStarted returns a trainer before the first step of a run of these settings: with the network that they start with, if
+// they name one, and otherwise with initial weights. With a team it is that of rank 0.
+func NewStarted(q *engine.Queue, with Team, s *Settings, on Data) (*Trainer, error) {
+	t, err := NewRanked(q, with, s.Config, on)
+	if err != nil || s.Start == "" {
+		return t, err
+	}
+	if err := t.startBy(s); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// startBy has a trainer begin with the network that the settings name.
+func (t *Trainer) startBy(s *Settings) error {
+	start, err := s.readStart(t.queue.Device())
+	if err != nil {
+		return err
+	}
+	return t.Start(start, s.Start)
 }
 
 // startOf has a trainer begin as a run did: with the weights that the run has kept as its checkpoint of step 0, if

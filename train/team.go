@@ -187,10 +187,10 @@ const (
 	endCommand
 )
 
-// order is a command, with the step and the entry of the chain behind which it is.
+// order is a command, with the step and the entry of the chain behind which it is, and the steps before the first.
 type order struct {
-	Command, Step uint64
-	Chain         Entry
+	Command, Step, Before uint64
+	Chain                 Entry
 }
 
 // command tells the other ranks what comes next; it does nothing for a trainer that is alone or follows.
@@ -198,7 +198,7 @@ func (t *Trainer) command(kind uint64) error {
 	if t.team == nil || t.team.Rank() > 0 {
 		return nil
 	}
-	raw, err := binary.Append(nil, binary.LittleEndian, order{kind, uint64(t.step), t.chain})
+	raw, err := binary.Append(nil, binary.LittleEndian, order{kind, uint64(t.step), uint64(t.origin.Before), t.chain})
 	if err != nil {
 		return err
 	}
@@ -245,10 +245,10 @@ func (t *Trainer) obey(o order) error {
 	}
 	switch o.Command {
 	case beginCommand:
-		t.step = 0
-		return take(t.learned())
+		t.step, t.origin.Before = 0, int(o.Before)
+		return take(t.initialState())
 	case restoreCommand:
-		t.step = int(o.Step)
+		t.step, t.origin.Before = int(o.Step), int(o.Before)
 		return take(t.state())
 	case passCommand:
 		return t.divided.forward(nil)

@@ -18,14 +18,14 @@ import (
 	"tokitai/ranks"
 )
 
-// together calls lead as rank 0 of several, and has the others follow; each has a queue of its own.
-func together(t *testing.T, n int, c Config, lead func(with Team) error) {
+// together calls lead as rank 0 of several, and has the others follow, on text or other data; each has a queue of its own.
+func together(t *testing.T, n int, c Config, lead func(with Team) error, on ...Data) {
 	t.Helper()
-	as(t, n, c, func(with Team) Team { return with }, lead)
+	as(t, n, c, func(with Team) Team { return with }, lead, on...)
 }
 
 // as is together with other settings of the team.
-func as(t *testing.T, n int, c Config, set func(with Team) Team, lead func(with Team) error) {
+func as(t *testing.T, n int, c Config, set func(with Team) Team, lead func(with Team) error, on ...Data) {
 	t.Helper()
 	memory := alignedMemory(ranks.MemoryBytes(n, 1<<10))
 	var wait sync.WaitGroup
@@ -41,7 +41,7 @@ func as(t *testing.T, n int, c Config, set func(with Team) Team, lead func(with 
 			if r == 0 {
 				errs[r] = lead(set(Team{Group: g}))
 			} else {
-				errs[r] = Follow(cpu.Queue(), set(Team{Group: g}), c, text())
+				errs[r] = Follow(cpu.Queue(), set(Team{Group: g}), c, append(on, text())[0])
 			}
 		})
 	}

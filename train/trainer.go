@@ -123,7 +123,7 @@ func NewRanked(q *engine.Queue, with Team, c Config, on Data) (*Trainer, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := t.begin(func(w *model.Value) ([]float32, error) { return t.task.initial(w), nil }); err != nil {
+	if err := t.begin(0, t.initial); err != nil {
 		t.Close()
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func (t *Trainer) variables(step, leaf int) model.Variables {
 		model.ScaleVariable:    1 / float64(t.terms()),
 		model.SeedLowVariable:  float64(int32(uint32(t.config.Seed))),
 		model.SeedHighVariable: float64(int32(uint32(t.config.Seed >> 32))),
-		model.PassVariable:     float64((step-1)*t.config.Leaves + leaf),
+		model.PassVariable:     float64((t.origin.Before+step-1)*t.config.Leaves + leaf),
 	}
 }
 
@@ -429,17 +429,29 @@ func (t *Trainer) setOrigin(on Data) {
 	}
 }
 
-// begin sets the weights and biases before the first step, and the chain to its genesis.
-func (t *Trainer) begin(values func(w *model.Value) ([]float32, error)) error {
-	t.step = 0
+// initial returns the initial values of a weight or of biases.
+func (t *Trainer) initial(p part) ([]float32, error) {
+	return t.task.initial(t.network.Program.Value(p.name)), nil
+}
+
+// initialState lists what is set before the first step: the moments too if they have seen steps. Otherwise they are 0.
+func (t *Trainer) initialState() []part {
+	if t.origin.Before > 0 {
+		return t.state()
+	}
+	return t.learned()
+}
+
+// begin sets the state before the first step, whose moments have seen so many steps before, and the chain to its genesis.
+func (t *Trainer) begin(before int, values func(p part) ([]float32, error)) error {
+	t.step, t.origin.Before, t.origin.Moments = 0, before, ""
 	if err := t.command(beginCommand); err != nil {
 		return err
 	}
-	all := sha256.New()
-	parts := t.learned()
+	weights, moments := sha256.New(), sha256.New()
 	var placed []partOf
-	for i, w := range append(t.network.Program.Of(model.Weight), t.network.Program.Of(model.Fixed)...) {
-		list, err := values(w)
+	for _, p := range t.initialState() {
+		list, err := values(p)
 		if err != nil {
 			return err
 		}
@@ -447,17 +459,24 @@ func (t *Trainer) begin(values func(w *model.Value) ([]float32, error)) error {
 		if err != nil {
 			return err
 		}
-		digested, err := t.digestPart(parts[i], raw)
+		digested, err := t.digestPart(p, raw)
 		if err == nil {
-			placed, err = append(placed, digested), t.place(parts[i], raw)
+			placed, err = append(placed, digested), t.place(p, raw)
 		}
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(all, "%s %v\n", w.Name, w.Shape)
+		all := weights
+		if isMoment(p.name) {
+			all = moments
+		}
+		fmt.Fprintf(all, "%s %v\n", p.name, p.shape)
 		all.Write(raw)
 	}
-	t.origin.Weights = hex.EncodeToString(all.Sum(nil))
+	t.origin.Weights = hex.EncodeToString(weights.Sum(nil))
+	if before > 0 {
+		t.origin.Moments = hex.EncodeToString(moments.Sum(nil))
+	}
 	t.chain = t.origin.Genesis()
 	if err := t.copyWeights(); err != nil {
 		return err
@@ -477,12 +496,12 @@ func (t *Trainer) Origin() Origin { return t.origin }
 // Network returns the network of a leaf.
 func (t *Trainer) Network() *model.Network { return t.network }
 
-// leafExamples returns the examples of a leaf of a step.
+// leafExamples returns the examples of a leaf of a step, counted over all steps, those before the first too.
 func (t *Trainer) leafExamples(step, leaf int) []int {
 	each := t.config.Batch / t.config.Leaves
 	list := make([]int, each)
 	for i := range list {
-		list[i] = t.task.training((step-1)*t.config.Batch + leaf*each + i)
+		list[i] = t.task.training((t.origin.Before+step-1)*t.config.Batch + leaf*each + i)
 	}
 	return list
 }

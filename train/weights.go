@@ -2,7 +2,6 @@ package train
 
 import (
 	"slices"
-	"strings"
 
 	"tokitai/tensor/safetensors"
 )
@@ -13,9 +12,7 @@ func ReadWeights(path string) (c *Config, weights []safetensors.Entry, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	weights = slices.DeleteFunc(f.Entries, func(e safetensors.Entry) bool {
-		return strings.HasPrefix(e.Name, prefixM) || strings.HasPrefix(e.Name, prefixV)
-	})
+	weights = slices.DeleteFunc(f.Entries, func(e safetensors.Entry) bool { return isMoment(e.Name) })
 	c = &h.Origin.Config
 	if err := c.checkNetwork(); err != nil {
 		return nil, nil, badInput("%s: %w", path, err)

@@ -60,7 +60,8 @@ members features and targets are arrays of numbers. synthetic:N stands for N row
 made. Settings of decoders are refused then.
 
 --set start=PATH begins with the weights of another run, of a checkpoint, of a folder of the
-library transformers, or of a TKP1 file, and takes the settings of the network from there.
+library transformers, or of a TKP1 file, and takes the settings of the network from there. The
+moments of a TKP1 file are taken too, those of runs with --set moments=start.
 
 --ranks N trains with N processes of this machine, which share its processors and the leaves
 of each step: --set leaves=M divides a step into M of them, at least N. N changes no bit, and the
@@ -474,26 +475,9 @@ func percentOfPeak(share float64) string {
 	return fmt.Sprintf(", %.1f %% of peak", 100*share)
 }
 
-// newTrainer returns a trainer in front of its first step, whose results nobody gets.
-func newTrainer(q *engine.Queue, with train.Team, s train.Settings, content train.Data) (*train.Trainer, error) {
-	t, err := train.NewRanked(q, with, s.Config, content)
-	if err != nil || s.Start == "" {
-		return t, err
-	}
-	start, err := train.ReadStart(q.Device(), s.Start)
-	if err == nil {
-		err = t.Start(start, s.Start)
-	}
-	if err != nil {
-		t.Close()
-		return nil, err
-	}
-	return t, nil
-}
-
 // tellGradients prints the sizes of weights and gradients.
 func (f *trainFlags) tellGradients(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data) error {
-	t, err := newTrainer(q, train.Team{}, s, content)
+	t, err := train.NewStarted(q, train.Team{}, &s, content)
 	if err != nil {
 		return err
 	}
@@ -580,7 +564,7 @@ func (f *trainFlags) plan(c *cobra.Command, q *engine.Queue, s train.Settings, c
 		return err
 	}
 	defer end()
-	t, err := newTrainer(q, with, s, content)
+	t, err := train.NewStarted(q, with, &s, content)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (f *trainFlags) tellCosts(c *cobra.Command, q *engine.Queue, s train.Settin
 		return err
 	}
 	defer clock.Close()
-	t, err := newTrainer(q, train.Team{}, s, content)
+	t, err := train.NewStarted(q, train.Team{}, &s, content)
 	if err != nil {
 		return err
 	}

@@ -8,5 +8,6 @@
 //
 // Parameters are router.param_0 and 1, a linear layer's weight and bias, and expert_E.param_I: for each hidden layer a weight, a bias, and a
 // norm's gamma and beta, and then a weight and a bias. Weights of linear layers are [in, out], which is
-// how the ancestor multiplied by them. Read checks a file as a whole. Start with Read, File.Features and New.
+// how the ancestor multiplied by them. The step of a parameter is how many steps its moments have seen.
+// Read checks a file as a whole. Start with Read, File.Features, File.Take and New.
 package tkp1

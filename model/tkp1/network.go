@@ -91,35 +91,54 @@ func places(f model.Features) ([]place, error) {
 	return list, nil
 }
 
-// Weights returns the weights by the names that they have in the network, matrices as [out, in].
-func (f *File) Weights() (map[string][]float32, error) {
+// State is a weight with its moments.
+type State struct{ Weight, M, V []float32 }
+
+// Take returns the weights and moments by the names that they have in the network, matrices as [out, in], and the step of the
+// moments, which is that of each parameter: the step of the file may count something else. The file is left without
+// parameters, so that a large one is in memory once.
+func (f *File) Take() (states map[string]State, step int, err error) {
 	x, err := f.Features()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	list, err := places(x)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if len(list) != len(f.Parameters) {
-		return nil, fmt.Errorf("%d parameters, want %d: %d experts like the first, and a router", len(f.Parameters), len(list), x.Experts)
+		return nil, 0, fmt.Errorf("%d parameters, want %d: %d experts like the first, and a router", len(f.Parameters), len(list), x.Experts)
 	}
-	given := map[string][]float32{}
+	given := map[string]*Parameter{}
 	for i := range f.Parameters {
-		given[f.Parameters[i].Name] = f.Parameters[i].Weight
+		p := &f.Parameters[i]
+		if given[p.Name] = p; p.Step != f.Parameters[0].Step {
+			return nil, 0, fmt.Errorf("%s is of step %d, and %s of step %d, want one step for all", p.Name, p.Step, f.Parameters[0].Name, f.Parameters[0].Step)
+		}
 	}
-	weights := map[string][]float32{}
 	for _, p := range list {
-		values := given[p.theirs]
-		if len(values) != p.ours.Len() {
-			return nil, fmt.Errorf("%s has %d elements, want %d, %v of the network", p.theirs, len(values), p.ours.Len(), p.ours.Shape)
+		have := 0
+		if given[p.theirs] != nil {
+			have = len(given[p.theirs].Weight)
 		}
-		weights[p.ours.Name] = values
-		if len(p.ours.Shape) == 2 {
-			weights[p.ours.Name] = transposed(values, p.ours.Shape[1], p.ours.Shape[0])
+		if have != p.ours.Len() {
+			return nil, 0, fmt.Errorf("%s has %d elements, want %d, %v of the network", p.theirs, have, p.ours.Len(), p.ours.Shape)
 		}
 	}
-	return weights, nil
+	states, step = map[string]State{}, int(f.Parameters[0].Step)
+	for _, p := range list {
+		from := given[p.theirs]
+		to := [3][]float32{from.Weight, from.M, from.V}
+		from.Weight, from.M, from.V, from.Grad = nil, nil, nil, nil
+		for i := range to {
+			if len(p.ours.Shape) == 2 {
+				to[i] = transposed(to[i], p.ours.Shape[1], p.ours.Shape[0])
+			}
+		}
+		states[p.ours.Name] = State{to[0], to[1], to[2]}
+	}
+	f.Parameters = nil
+	return states, step, nil
 }
 
 // transposed returns a matrix of so many rows and columns with both exchanged.

@@ -39,9 +39,10 @@ func (e *FormatError) Error() string { return fmt.Sprintf("byte %d: %s", e.Offse
 
 // decoder reads a file from the front. After the first error it reads nothing more.
 type decoder struct {
-	text []byte
+	from io.Reader
+	size int // of the file, in bytes
 	at   int
-	err  error
+	err  error // of the file's content, or of reading it
 }
 
 func (d *decoder) fail(at int, format string, args ...any) {
@@ -50,16 +51,34 @@ func (d *decoder) fail(at int, format string, args ...any) {
 	}
 }
 
+// has reports whether there are n more bytes, for what is named.
+func (d *decoder) has(n int, what string) bool {
+	if d.err == nil && n > d.size-d.at {
+		d.fail(d.at, "%s needs %d bytes, and the file has %d more", what, n, d.size-d.at)
+	}
+	return d.err == nil
+}
+
+// fill reads as many bytes as b has, which there are.
+func (d *decoder) fill(b []byte) bool {
+	if _, err := io.ReadFull(d.from, b); err != nil {
+		d.err = fmt.Errorf("byte %d: %w", d.at, err)
+		return false
+	}
+	d.at += len(b)
+	return true
+}
+
 // bytes returns the next n bytes of what is named.
 func (d *decoder) bytes(n int, what string) []byte {
-	if d.err == nil && n > len(d.text)-d.at {
-		d.fail(d.at, "%s needs %d bytes, and the file has %d more", what, n, len(d.text)-d.at)
-	}
-	if d.err != nil {
+	if !d.has(n, what) {
 		return nil
 	}
-	d.at += n
-	return d.text[d.at-n : d.at]
+	b := make([]byte, n)
+	if !d.fill(b) {
+		return nil
+	}
+	return b
 }
 
 func (d *decoder) number(what string) uint32 {
@@ -75,10 +94,19 @@ func (d *decoder) sized(what string) []byte {
 
 // floats returns n numbers of what is named.
 func (d *decoder) floats(n int, what string) []float32 {
-	b := d.bytes(4*n, what)
-	list := make([]float32, len(b)/4)
-	for i := range list {
-		list[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	if !d.has(4*n, what) {
+		return nil
+	}
+	list, some := make([]float32, n), make([]byte, min(4*n, 1<<16))
+	for rest := list; len(rest) > 0; {
+		b := some[:min(len(some), 4*len(rest))]
+		if !d.fill(b) {
+			return nil
+		}
+		for i := range len(b) / 4 {
+			rest[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+		rest = rest[len(b)/4:]
 	}
 	return list
 }
@@ -94,8 +122,11 @@ func (d *decoder) tensor(what string, want int) []float32 {
 }
 
 // Parse reads the content of a file. The error is a *FormatError.
-func Parse(text []byte) (*File, error) {
-	d := &decoder{text: text}
+func Parse(text []byte) (*File, error) { return Read(bytes.NewReader(text), len(text)) }
+
+// Read reads a file of so many bytes. The error is a *FormatError, or one of r.
+func Read(r io.Reader, size int) (*File, error) {
+	d := &decoder{from: r, size: size}
 	if magic := d.bytes(len(Magic), "the beginning"); d.err == nil && string(magic) != Magic {
 		d.fail(0, "it begins with %q, want %q", magic, Magic)
 	}
@@ -111,8 +142,8 @@ func Parse(text []byte) (*File, error) {
 	for i := uint32(0); i < n && d.err == nil; i++ {
 		f.Parameters = append(f.Parameters, d.parameter(i))
 	}
-	if d.err == nil && d.at < len(text) {
-		d.fail(d.at, "%d bytes behind the last parameter", len(text)-d.at)
+	if d.err == nil && d.at < size {
+		d.fail(d.at, "%d bytes behind the last parameter", size-d.at)
 	}
 	if d.err != nil {
 		return nil, d.err

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,9 +101,13 @@ func TestRead(t *testing.T) {
 	if err != nil || got != small || f.Step != 7 || f.Parameters[1].Grad[1] != 101.75 || f.Parameters[0].Grad != nil || f.Parameters[2].V[3] != 203.5 {
 		t.Errorf("%+v at step %d, error %v, want %+v at step 7", got, f.Step, err, small)
 	}
-	weights, err := f.Weights()
-	if err != nil || len(weights) != 22 {
-		t.Fatalf("%d weights, error %v, want 22", len(weights), err)
+	var again bytes.Buffer
+	if err := f.Write(&again); err != nil || !bytes.Equal(again.Bytes(), text) {
+		t.Errorf("written again, the file differs; error %v", err)
+	}
+	states, step, err := f.Take()
+	if err != nil || len(states) != 22 || step != 7 {
+		t.Fatalf("%d weights of step %d, error %v, want 22 of step 7", len(states), step, err)
 	}
 	for name, want := range map[string][]float32{
 		"router.weight":            {0, 2, 4, 1, 3, 5}, // 3 inputs, 2 experts
@@ -111,13 +116,16 @@ func TestRead(t *testing.T) {
 		"experts.0.norms.0.bias":   {500, 501, 502, 503},
 		"experts.1.head.weight":    {2000, 2002, 2004, 2006, 2001, 2003, 2005, 2007},
 	} {
-		if !reflect.DeepEqual(weights[name], want) {
-			t.Errorf("%s is %v, want %v", name, weights[name], want)
+		more := func(d float32) []float32 { // the moments of the script
+			list := slices.Clone(want)
+			for i := range list {
+				list[i] += d
+			}
+			return list
 		}
-	}
-	var again bytes.Buffer
-	if err := f.Write(&again); err != nil || !bytes.Equal(again.Bytes(), text) {
-		t.Errorf("written again, the file differs; error %v", err)
+		if state := (State{want, more(0.25), more(0.5)}); !reflect.DeepEqual(states[name], state) {
+			t.Errorf("%s is %v, want %v", name, states[name], state)
+		}
 	}
 }
 
@@ -128,11 +136,17 @@ func TestWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	weights, err := given.Weights()
+	taken, err := Parse(written(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := New(small, 9, func(name string) (w, m, v []float32, err error) { return weights[name], weights[name], nil, nil })
+	states, _, err := taken.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := New(small, 9, func(name string) (w, m, v []float32, err error) {
+		return states[name].Weight, states[name].Weight, nil, nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,13 +227,14 @@ func TestBroken(t *testing.T) {
 		"expert_1.param_8 has 0 elements, want 8, [2 4]":    func(f *File) { f.Parameters[20].Name = "expert_1.param_99" },
 		"a router of 2 experts, of which the first has 9 p": func(f *File) { f.Parameters[11].Name = "x" },
 		"features.per_row is 5":                             func(f *File) { f.Config = []byte(`{"top_k":5}`) },
+		"router.param_1 is of step 8, and router.param_0 o": func(f *File) { f.Parameters[1].Step = 8 },
 	} {
 		f, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		change(f)
-		if _, err := f.Weights(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, _, err := f.Take(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
