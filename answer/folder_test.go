@@ -35,6 +35,13 @@ func TestFolderSampling(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", text, got, want)
 		}
 	}
+	g, err := huggingface.ParseGeneration([]byte(`{"max_new_tokens": 7, "max_length": 20}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, none := (&answer.Model{Generation: g}).Most(), new(answer.Model).Most(); n != 7 || none != 0 {
+		t.Errorf("answers have at most %d tokens, and without a folder %d: want 7 and 0", n, none)
+	}
 	if got := new(answer.Model).Sampling(); !reflect.DeepEqual(got, answer.DefaultSampling) {
 		t.Errorf("without a folder: %+v", got)
 	}

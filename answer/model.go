@@ -158,6 +158,14 @@ func (m *Model) Stops() []string {
 	return m.Generation.Stops
 }
 
+// Most returns how many tokens an answer has at most where a request does not say; 0 if the model's folder does not either.
+func (m *Model) Most() int {
+	if m.Generation == nil {
+		return 0
+	}
+	return m.Generation.MaxNew
+}
+
 // NewModel returns a model of bytes with given weights, which it owns from then on.
 func NewModel(name string, c model.Config, weights map[string]*tensor.Tensor) (*Model, error) {
 	m := &Model{

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"time"
 
 	"tokitai/answer"
@@ -14,7 +15,7 @@ type request struct {
 	includeUsage bool
 }
 
-// mostOfText is how many tokens a completion of a text has if a request does not say.
+// mostOfText is how many tokens a completion of a text has if neither a request nor the model's folder says.
 const mostOfText = 16
 
 // read reads a request by one of the readers of package openai.
@@ -32,7 +33,7 @@ func (s *Server) read(body []byte, most int, reader func(*openai.Members, *answe
 		m.Fail("stream_options", "want stream to be true")
 	}
 	r.includeUsage = options.IncludeUsage
-	base := answer.Request{Sampling: s.model().Sampling(), Stops: s.model().Stops(), Most: most, Guesses: s.options.Guesses}
+	base := answer.Request{Sampling: s.model().Sampling(), Stops: s.model().Stops(), Most: cmp.Or(s.model().Most(), most), Guesses: s.options.Guesses}
 	base.Sampling.Seed = answer.Seed()
 	r.Request, err = reader(m, s.model(), openai.Defaults{Base: base, Choices: 1, Date: time.Now().UTC().Format(time.DateOnly)})
 	return r, err

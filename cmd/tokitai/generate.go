@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,11 +54,11 @@ Sums of products are rounded by a rule, which the receipt names. Rule fma is the
 every device and slow on GPUs; --rule fast takes that of this device's tensor cores, for a
 model of 16 bits. CPUs compute that one too, so that a replay anywhere gives the same bits.
 
-What no flag says of temperature, top-k, top-p, min-p, the repetition penalty and stops is as
-the generation_config.json of MODEL says. Of the parameters, repetition, frequency and
-presence penalties and then biases change the logits; temperature, top-k, top-p and min-p
-choose among them, one after another. Logprobs are those of the logits as the model gives
-them.
+What no flag says of temperature, top-k, top-p, min-p, the repetition penalty, stops and the
+number of tokens is as the generation_config.json of MODEL says. Of the parameters, repetition,
+frequency and presence penalties and then biases change the logits; temperature, top-k, top-p
+and min-p choose among them, one after another. Logprobs are those of the logits as the model
+gives them.
 
 --batch reads JSON objects, one in a line, each with "prompt" (a text, or an array of
 tokens) or "messages" (a conversation, for a model with a chat template), and the other
@@ -161,6 +162,7 @@ func (f *generateFlags) take(flags *pflag.FlagSet, m *answer.Model) {
 		"min-p":              func() { to.MinP = of.MinP },
 		"repetition-penalty": func() { to.Repetition = of.Repetition },
 		"stop":               func() { f.stops = m.Stops() },
+		"max-tokens":         func() { f.most = cmp.Or(m.Most(), f.most) },
 	} {
 		if !flags.Changed(name) {
 			take()
