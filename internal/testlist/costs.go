@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +60,7 @@ func readCosts(file, property string, anew bool, times float64) (costs, error) {
 type cost struct {
 	folder, test string
 	seconds      [2]float64 // at levels smoke and quick
+	isQuick      bool       // the second is known, and not only that it is no less than the first
 }
 
 func parseCosts(text []byte) ([]cost, error) {
@@ -69,7 +73,7 @@ func parseCosts(text []byte) ([]cost, error) {
 		if len(words) != 3 && len(words) != 4 {
 			return nil, fmt.Errorf("%q is not a folder, a test and one or two numbers of seconds", line)
 		}
-		r := cost{folder: words[0], test: words[1]}
+		r := cost{folder: words[0], test: words[1], isQuick: len(words) == 4}
 		for i := range r.seconds {
 			word := words[min(2+i, len(words)-1)]
 			s, err := strconv.ParseFloat(word, 64)
@@ -149,4 +153,82 @@ func (c costs) within(seconds float64, from int, names []string, where map[strin
 		return nil, fmt.Errorf("no test takes at most %g s", seconds)
 	}
 	return taken, nil
+}
+
+var (
+	passedLine = regexp.MustCompile(`^--- PASS: (\S+) \(([0-9.]+)s\)$`)
+	folderLine = regexp.MustCompile(`^(ok|FAIL)\s+tokitai/(\S+)\s`)
+)
+
+// record puts the times of tests that passed into the file. It keeps what it does not measure; and a test that takes less than a
+// second at level smoke has a line only if its time at level quick is known.
+func record(file, level string, output io.Reader) error {
+	index := slices.Index([]string{"smoke", "quick"}, level)
+	if index < 0 {
+		return fmt.Errorf("-record is %q, want smoke or quick", level)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	list, err := parseCosts(text)
+	if err != nil {
+		return fmt.Errorf("%s: %v", file, err)
+	}
+	rows := map[[2]string]cost{}
+	for _, r := range list {
+		rows[[2]string{r.folder, r.test}] = r
+	}
+	took := map[string]float64{} // by test of the folder whose line is still to come
+	lines := bufio.NewScanner(output)
+	lines.Buffer(nil, 1<<26)
+	for lines.Scan() {
+		if m := passedLine.FindStringSubmatch(lines.Text()); m != nil && !strings.HasPrefix(m[1], "Fuzz") && !strings.HasPrefix(m[1], "Example") {
+			took[m[1]], _ = strconv.ParseFloat(m[2], 64)
+		}
+		m := folderLine.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		folder := "./" + m[2]
+		for test, s := range took {
+			key := [2]string{folder, test}
+			r, isKnown := rows[key]
+			if !isKnown {
+				r = cost{folder: folder, test: test}
+			}
+			if r.seconds[index] = s; index == 1 {
+				r.isQuick = true
+			} else if !r.isQuick {
+				r.seconds[1] = s
+			}
+			rows[key] = r
+		}
+		clear(took)
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	head, _, _ := strings.Cut(string(text), "\n")
+	b := []byte(head + "\n")
+	for _, key := range slices.SortedFunc(maps.Keys(rows), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		r := rows[key]
+		if r.seconds[0] < 1 && !r.isQuick {
+			continue
+		}
+		b = fmt.Appendf(b, "%s %s %s", r.folder, r.test, short(r.seconds[0]))
+		if r.isQuick {
+			b = fmt.Appendf(b, " %s", short(r.seconds[1]))
+		}
+		b = append(b, '\n')
+	}
+	return os.WriteFile(file, b, 0o666)
+}
+
+// short returns a number of seconds with a digit behind the point if it is less than 10.
+func short(s float64) string {
+	if s < 10 {
+		return strconv.FormatFloat(s, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(s, 'f', 0, 64)
 }

@@ -3,6 +3,11 @@
 //
 //	go run ./internal/testlist [-every N | -seconds S [-anew] [-times F]] [-from K] [-skip REGEXP] PROPERTY FOLDER...
 //
+// With -record LEVEL it takes what tests cost at level smoke or quick from the output of go test -v instead, which it reads,
+// and puts it into .ci/costs:
+//
+//	go test -count=1 -v ./... | go run ./internal/testlist -record smoke
+//
 // The properties are
 //
 //	level       tests that ask for the level (package testlevel). All others do the same at every
@@ -54,7 +59,15 @@ func main() {
 	seconds := flag.Float64("seconds", 0, "take tests that cost so much together")
 	anew := flag.Bool("anew", false, "nothing has been compiled")
 	times := flag.Float64("times", 1, "a test takes so many times as long")
+	recorded := flag.String("record", "", "write what tests cost at this level")
 	flag.Parse()
+	if *recorded != "" {
+		if err := record(costsFile, *recorded, os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, "testlist:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	property := flag.Arg(0)
 	var err error
 	if *seconds != 0 {

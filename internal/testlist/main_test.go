@@ -127,7 +127,7 @@ func TestCosts(t *testing.T) {
 		"./a TestA 1 -2":  `"-2" is no number of seconds`,
 		"./a TestA one 2": `"one" is no number of seconds`,
 	} {
-		if rows, err := parseCosts([]byte("# a\n./a TestA 1\n./b TestB 2 3.5\n")); err != nil || len(rows) != 2 || rows[0] != (cost{"./a", "TestA", [2]float64{1, 1}}) || rows[1] != (cost{"./b", "TestB", [2]float64{2, 3.5}}) {
+		if rows, err := parseCosts([]byte("# a\n./a TestA 1\n./b TestB 2 3.5\n")); err != nil || len(rows) != 2 || rows[0] != (cost{"./a", "TestA", [2]float64{1, 1}, false}) || rows[1] != (cost{"./b", "TestB", [2]float64{2, 3.5}, true}) {
 			t.Errorf("two lines are read as %v, %v", rows, err)
 		}
 		if _, err := parseCosts([]byte(text)); err == nil || err.Error() != want {
@@ -164,5 +164,37 @@ func TestCostsAreOfTests(t *testing.T) {
 	}
 	if len(rows) < 10 {
 		t.Errorf("%s has %d tests, want those that take long", costsFile, len(rows))
+	}
+}
+
+// TestRecord: the file gets what go test has measured, and keeps what it has not.
+func TestRecord(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "costs")
+	if err := os.WriteFile(file, []byte("# Costs\n./b TestKept 3.0\n./a TestOld 2.0 30\n./a TestQuicker 9.0\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	steps := []struct{ level, output, want string }{
+		{
+			"smoke",
+			"=== RUN   TestOld\n--- PASS: TestOld (4.04s)\n    --- PASS: TestOld/part (4.00s)\n--- PASS: TestQuicker (0.52s)\n--- PASS: TestNew (12.60s)\n--- FAIL: TestBad (7.00s)\n--- PASS: ExampleA (7.00s)\nok  \ttokitai/a\t17.2s\n" +
+				"--- PASS: TestFast (0.99s)\nFAIL\ttokitai/c/d\t1.0s\n",
+			"# Costs\n./a TestNew 13\n./a TestOld 4.0 30\n./b TestKept 3.0\n",
+		},
+		{
+			"quick",
+			"--- PASS: TestNew (61.00s)\n--- PASS: TestQuick (0.25s)\nok  \ttokitai/a\t61.2s\n",
+			"# Costs\n./a TestNew 13 61\n./a TestOld 4.0 30\n./a TestQuick 0.0 0.2\n./b TestKept 3.0\n",
+		},
+	}
+	for _, s := range steps {
+		if err := record(file, s.level, strings.NewReader(s.output)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != s.want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", s.level, err, got, s.want)
+		}
+	}
+	if err := record(file, "full", strings.NewReader("")); err == nil || err.Error() != `-record is "full", want smoke or quick` {
+		t.Errorf("level full: %v", err)
 	}
 }
