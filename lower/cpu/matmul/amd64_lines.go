@@ -15,7 +15,8 @@ func (g *amd64Generator) multiplyLines(rows int, dtype num.DType) int {
 	const (
 		line   = x86.RAX
 		a      = x86.RDX
-		offset = x86.R9 // of the block in its lines
+		offset = x86.R9  // of the block in its lines
+		next   = x86.R10 // the same of later lines
 		steps  = x86.R11
 		in     = x86.R12
 		out    = x86.R13
@@ -40,6 +41,7 @@ func (g *amd64Generator) multiplyLines(rows int, dtype num.DType) int {
 	g.mov(a, field(unsafe.Offsetof(f.a)))
 	g.mov(steps, field(unsafe.Offsetof(f.depth)))
 	g.mov(offset, x86.Imm(0))
+	g.mov(next, field(unsafe.Offsetof(f.bStep)))
 
 	block, whole, done := g.Label(), g.Label(), g.Label()
 	mask := x86.K0
@@ -58,6 +60,9 @@ func (g *amd64Generator) multiplyLines(rows int, dtype num.DType) int {
 	}
 	for l := range g.lanes {
 		g.mov(line, field(unsafe.Offsetof(f.lines)+uintptr(8*l)))
+		if dtype.IsFP8() { // blocks of 128 are too short for the processor to see that lines follow
+			g.G(x86.PREFETCHT0, 8, x86.At(line, 0).Plus(next, 1))
+		}
 		g.load(x86.Vec(l), x86.At(line, 0).Plus(offset, 1), dtype, mask, x86.Vec(g.lanes)) // the one that transposing uses
 	}
 	for i, column := range g.transposeRegisters() {
@@ -77,6 +82,7 @@ func (g *amd64Generator) multiplyLines(rows int, dtype num.DType) int {
 	}
 	g.add(a, x86.Imm(int64(4*rows*g.lanes)))
 	g.add(offset, x86.Imm(int64(g.lanes*dtype.Size())))
+	g.add(next, x86.Imm(int64(g.lanes*dtype.Size())))
 	if g.partial {
 		g.Jmp(block)
 	} else {

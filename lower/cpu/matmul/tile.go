@@ -233,6 +233,7 @@ func (w *worker) multiplyVectors(t *tile, left, right *panels, k int, in, out un
 func (w *worker) multiplyLinesOf(t *tile, left *panels, k int, in, out unsafe.Pointer) {
 	p, f := t.product, &w.multiplication
 	f.lastSteps = lowBits(f.depth % w.lanes)
+	f.bStep = w.lanes * p.right.line
 	for c := 0; c < t.cols; c += w.lanes {
 		lanes := min(w.lanes, t.cols-c)
 		for l := range w.lanes {
