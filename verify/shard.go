@@ -105,6 +105,7 @@ type Shard struct {
 	Version string        `json:"version"`
 	Program string        `json:"program"` // SHA-256 of the executable
 	Device  string        `json:"device"`  // the kind
+	Machine string        `json:"machine"` // what the kernels run on: name, architecture and driver
 	Level   string        `json:"level"`
 	Seed    uint64        `json:"seed"`
 	Cut     string        `json:"cut"`  // Cut.Hash
@@ -123,6 +124,7 @@ func (s *Shard) differs(other *Shard) string {
 		{"level", s.Level, other.Level},
 		{"seed", fmt.Sprint(s.Seed), fmt.Sprint(other.Seed)},
 		{"device", s.Device, other.Device},
+		{"kind of machine", s.Machine, other.Machine},
 		{"number of shards", fmt.Sprint(s.N), fmt.Sprint(other.N)},
 		{"cut of the cases", s.Cut, other.Cut},
 	} {

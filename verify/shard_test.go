@@ -201,6 +201,7 @@ func TestShardsRefused(t *testing.T) {
 		"another version, test 0.2 and not test 0":  func(h *verify.Shard) { h.Version = "0.2" },
 		"another program":                           func(h *verify.Shard) { h.Program = "x" },
 		"another device, cuda and not cpu":          func(h *verify.Shard) { h.Device = "cuda" },
+		"another kind of machine, gfx942 and not ":  func(h *verify.Shard) { h.Machine = "gfx942" },
 		"another number of shards, 3 and not 2":     func(h *verify.Shard) { h.N = 3 },
 		"another cut of the cases":                  func(h *verify.Shard) { h.Cut = "x" },
 		"is of shard 0/2":                           func(h *verify.Shard) { h.K = 0 },

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tokitai/engine"
 	"tokitai/evidence"
 	page "tokitai/evidence/html"
 	"tokitai/verify"
@@ -74,7 +75,7 @@ func campaignArgs(c *cobra.Command, kind string, names []string) (args []string,
 }
 
 // runShard runs one shard of a campaign.
-func (f *verifyFlags) runShard(c *cobra.Command, v *verification, kind string, names []string) error {
+func (f *verifyFlags) runShard(c *cobra.Command, v *verification, dev engine.Device, names []string) error {
 	switch {
 	case f.out == "" || evidence.IsArchive(f.out):
 		return wrongUse("--shard needs --out, a folder for the files of the shards")
@@ -92,7 +93,7 @@ func (f *verifyFlags) runShard(c *cobra.Command, v *verification, kind string, n
 		return err
 	}
 	defer undo()
-	args, err := campaignArgs(c, kind, names)
+	args, err := campaignArgs(c, dev.Kind(), names)
 	if err != nil {
 		return err
 	}
@@ -108,9 +109,10 @@ func (f *verifyFlags) runShard(c *cobra.Command, v *verification, kind string, n
 	if err != nil {
 		return err
 	}
+	about := dev.Describe()
 	head := &verify.Shard{
 		Schema: verify.ShardSchema, K: f.shard.k, N: f.shard.n, Tool: toolName, Version: version, Program: v.options.Program,
-		Device: kind, Level: v.options.Level.String(), Seed: v.options.Seed, Cut: cut.Hash(all), Args: args, Host: origin.Host(v.options.Program),
+		Device: dev.Kind(), Machine: strings.Join([]string{about.Name, about.Architecture, about.Driver}, ", "), Level: v.options.Level.String(), Seed: v.options.Seed, Cut: cut.Hash(all), Args: args, Host: origin.Host(v.options.Program),
 	}
 	if err := journal.BeginShard(head); err != nil {
 		journal.Close()

@@ -223,7 +223,7 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	options.Device, options.InterpretAll = dev.Name(), f.interpret == "all"
 	v := &verification{targets: targets, terms: terms, options: options}
 	if f.shard.isSet() {
-		return f.runShard(c, v, dev.Kind(), names)
+		return f.runShard(c, v, dev, names)
 	}
 	if len(names) == 0 && !c.Flags().Changed("level") && f.budget == 0 {
 		v.workBudget = defaultWork
