@@ -157,7 +157,7 @@ func (c costs) within(seconds float64, from int, names []string, where map[strin
 
 var (
 	passedLine = regexp.MustCompile(`^--- PASS: (\S+) \(([0-9.]+)s\)$`)
-	folderLine = regexp.MustCompile(`^(ok|FAIL)\s+tokitai/(\S+)\s`)
+	folderLine = regexp.MustCompile(`^(ok|FAIL)\s+(tokitai\S*)\s`)
 )
 
 // record puts the times of tests that passed into the file. It keeps what it does not measure; and a test that takes less than a
@@ -190,7 +190,7 @@ func record(file, level string, output io.Reader) error {
 		if m == nil {
 			continue
 		}
-		folder := "./" + m[2]
+		folder := strings.Replace(m[2], "tokitai", ".", 1)
 		for test, s := range took {
 			key := [2]string{folder, test}
 			r, isKnown := rows[key]

@@ -182,8 +182,8 @@ func TestRecord(t *testing.T) {
 		},
 		{
 			"quick",
-			"--- PASS: TestNew (61.00s)\n--- PASS: TestQuick (0.25s)\nok  \ttokitai/a\t61.2s\n",
-			"# Costs\n./a TestNew 13 61\n./a TestOld 4.0 30\n./a TestQuick 0.0 0.2\n./b TestKept 3.0\n",
+			"--- PASS: TestRoot (0.50s)\nok  \ttokitai\t0.6s\n--- PASS: TestNew (61.00s)\n--- PASS: TestQuick (0.25s)\nok  \ttokitai/a\t61.2s\n",
+			"# Costs\n. TestRoot 0.0 0.5\n./a TestNew 13 61\n./a TestOld 4.0 30\n./a TestQuick 0.0 0.2\n./b TestKept 3.0\n",
 		},
 	}
 	for _, s := range steps {
