@@ -115,7 +115,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
 	flags.StringVar(&f.tensorboard, "tensorboard", "", "also write loss, validation, norm, rate and speed to an event file in `FOLDER`")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "plan the run and measure a few steps, whose results are thrown away; write nothing")
-	flags.BoolVar(&f.diagnose, "diagnose", false, "print how large the weights and the gradients of the first step are, by name; write nothing")
+	flags.BoolVar(&f.diagnose, "diagnose", false, "print how large weights and gradients of the first step are, by name, and what gradients would lose in f16; write nothing")
 	flags.BoolVar(&f.profile, "profile", false, "measure where the time of a step goes, by kernel, and print a table; write nothing")
 	jsonFlag(c, &f.json)
 	registerProgress(c)
@@ -494,10 +494,11 @@ func (f *trainFlags) tellGradients(c *cobra.Command, q *engine.Queue, s train.Se
 			Weights []train.Diagnosis `json:"weights"`
 		}{loss, norm, list})
 	}
-	fmt.Fprintf(w, "loss %.4f, norm of all gradients %.4g; of each weight the root of the mean square\n", loss, norm)
+	fmt.Fprintf(w, "loss %.4f, norm of all gradients %.4g; of weight and gradient the root of the mean square\n", loss, norm)
+	fmt.Fprintln(w, "stored in f16, without a scale: gradients that become 0, subnormal or infinite, and the relative error of all that stay finite")
 	var text bytes.Buffer
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "name\telements\tweight\tgradient\tlargest\tzeros\t")
+	fmt.Fprintln(table, "name\telements\tweight\tgradient\tlargest\tzeros\tto 0\tsubnormal\tinfinite\terror\t")
 	for _, d := range list {
 		note := ""
 		switch {
@@ -506,7 +507,9 @@ func (f *trainFlags) tellGradients(c *cobra.Command, q *engine.Queue, s train.Se
 		case d.Zeros == d.Elements:
 			note = "no gradient"
 		}
-		fmt.Fprintf(table, "%s\t%d\t%.3g\t%.3g\t%.3g\t%.1f %%\t%s\n", d.Name, d.Elements, d.Weight, d.Gradient, d.Largest, 100*float64(d.Zeros)/float64(d.Elements), note)
+		percent := func(n int) float64 { return 100 * float64(n) / float64(d.Elements) }
+		fmt.Fprintf(table, "%s\t%d\t%.3g\t%.3g\t%.3g\t%.1f %%\t%.2f %%\t%.2f %%\t%.2f %%\t%.1e\t%s\n", d.Name, d.Elements, d.Weight, d.Gradient, d.Largest, percent(d.Zeros),
+			percent(d.F16.Zeros), percent(d.F16.Subnormals), percent(d.F16.Infinite), d.F16.Error, note)
 	}
 	table.Flush()
 	for line := range strings.Lines(text.String()) {
