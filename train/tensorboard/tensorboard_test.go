@@ -1,10 +1,12 @@
 package tensorboard
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +95,49 @@ func TestWriter(t *testing.T) {
 	if err != nil || string(out) != want {
 		t.Errorf("the script reads\n%s%v, want\n%s", out, err, want)
 	}
+}
+
+// TestTensorBoard has TensorBoard's own reader read two files of a folder, as after a run that was resumed.
+func TestTensorBoard(t *testing.T) {
+	t.Parallel()
+	python := tool.Need(t, "python3")
+	if out, err := exec.Command(python, "-c", "import tensorboard").CombinedOutput(); err != nil {
+		tool.Missing(t, "tensorboard", string(out))
+	}
+	folder := t.TempDir()
+	for i, step := range []int{1, 300} {
+		now := time.Unix(1700000000+int64(i), 250_000_000)
+		w, err := Create(folder, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Write(step, now, Scalar{"loss", 0.5 / float32(step)}, Scalar{"tokens/s", float32(step)})
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command(python, "-c", `
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+a = EventAccumulator(sys.argv[1])
+a.Reload()
+for tag in sorted(a.Tags()["scalars"]):
+    for e in a.Scalars(tag):
+        print(tag, e.step, e.wall_time, e.value.hex())
+`, folder).Output()
+	want := fmt.Sprintf("loss 1 1700000000.25 0x1.0000000000000p-1\nloss 300 1700000001.25 %s\n", pythonHex(0.5/float32(300))) +
+		fmt.Sprintf("tokens/s 1 1700000000.25 0x1.0000000000000p+0\ntokens/s 300 1700000001.25 %s\n", pythonHex(300))
+	if err != nil || string(out) != want {
+		t.Errorf("TensorBoard reads\n%s%v, want\n%s", out, err, want)
+	}
+}
+
+// pythonHex writes a number as float.hex of Python does.
+func pythonHex(x float32) string {
+	text := strconv.FormatFloat(float64(x), 'x', 13, 64)
+	mantissa, exponent, _ := strings.Cut(text, "p")
+	n, _ := strconv.Atoi(exponent)
+	return fmt.Sprintf("%sp%+d", mantissa, n)
 }
 
 // TestWriteErrors: the first error is kept.
