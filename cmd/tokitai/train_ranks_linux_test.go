@@ -106,8 +106,8 @@ func TestTrainRanksStopped(t *testing.T) {
 	}
 }
 
-// TestRestarts: a run one of whose ranks is named goes on three times without a new checkpoint, and ranks that a launcher has started end
-// with the exit code that says so.
+// TestRestarts: after an error that blames a rank, the run is restarted, but at most three times from the same checkpoint. It is not
+// restarted after other errors or an interrupt. Ranks that a launcher started exit with code 4 instead.
 func TestRestarts(t *testing.T) {
 	t.Parallel()
 	named := fmt.Errorf("step 3: %w", &ranks.PeerError{Rank: 2, Problem: "computes other bits"})
@@ -115,17 +115,17 @@ func TestRestarts(t *testing.T) {
 	for _, from := range []int{0, 5} { // the step of the last checkpoint
 		for i := range maxRestarts + 1 {
 			if got, want := r.allows(t.Context(), named, from), i < maxRestarts; got != want {
-				t.Errorf("the run goes on behind step %d, for the time %d: %v, want %v", from, i+1, got, want)
+				t.Errorf("failure %d behind step %d: restarted: %v, want %v", i+1, from, got, want)
 			}
 		}
 	}
 	if r.allows(t.Context(), errors.New("no space left"), 10) {
-		t.Error("a run goes on behind an error that is not about a rank")
+		t.Error("a run is restarted after an error that blames no rank")
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if r.allows(ctx, named, 10) {
-		t.Error("a run goes on behind an interrupt")
+		t.Error("a run is restarted after an interrupt")
 	}
 	if e, ok := errors.AsType[*verdictError](stoppedByPeer(named)); !ok || e.code != exitUndecided {
 		t.Errorf("launched ranks end with %v, want the exit code %d", e, exitUndecided)
