@@ -18,6 +18,7 @@ import (
 	"tokitai/op/gelu"
 	"tokitai/op/gemm"
 	"tokitai/op/layernorm"
+	"tokitai/op/linear"
 	"tokitai/op/norm"
 	"tokitai/op/relu2"
 	"tokitai/op/rmsnorm"
@@ -33,6 +34,7 @@ import (
 // Operations are all operations, grouped as in the documents.
 var Operations = slices.Concat(
 	gemm.Operations,
+	linear.Operations,
 	softmax.Operations,
 	crossentropy.Operations,
 	gelu.Operations,

@@ -24,6 +24,7 @@ import (
 	"tokitai/op/gelu"
 	"tokitai/op/gemm"
 	"tokitai/op/layernorm"
+	"tokitai/op/linear"
 	"tokitai/op/norm"
 	"tokitai/op/relu2"
 	"tokitai/op/rmsnorm"
@@ -219,6 +220,11 @@ func TestClausesCover(t *testing.T) {
 		{gemm.Int8Definition, nil, map[string]rows{"A": {{1, 2}, {127, 127}, {1, 0}}, "B": {{1, 1}}, "scale_a": {{1}, {300}, {0x1p-20}}, "scale_b": {{1}}}, num.F16, map[string]string{
 			"C7": "C1 C2"}},
 		{gemm.GradBAccumulateDefinition, nil, map[string]rows{"A": {{1}, {2}}, "dC": {{1}, {nan}}, "dB": {{1}}}, num.F32, map[string]string{"C3": "dB[0,0]"}},
+		{linear.ResidualDefinition, nil, map[string]rows{"A": {{1, 2}, {nan, 1}, {0x1p-130, 0}}, "B": {{1, 1}, {1, inf}}, "X": {{1, 1}, {1, 1}, {0, inf}}}, num.F32, map[string]string{
+			"C3": "Y[0,1] Y1 Y[2,1]", "C5": "Y[2,0]"}},
+		{linear.ResidualDefinition, nil, map[string]rows{"A": {{300, 0}, {1, 1}, {1, 1}}, "B": {{300, 1}}, "X": {{1}, {65504}, {1}}}, num.F16, map[string]string{"C5": "Y0 Y1"}},
+		{linear.SwiGLUDefinition, nil, map[string]rows{"A": {{1}, {nan}, {0x1p-130}}, "G": {{1}, {inf}}, "U": {{1}, {2}}}, num.F32, map[string]string{
+			"C3": "gate[0,1] Y[0,1] gate1 up1 Y1 gate[2,1] Y[2,1]", "C5": "gate[2,0] up[2,0] Y[2,0] up[2,1] Y[2,1]"}},
 		{embedding.ForwardDefinition, nil, map[string]rows{"index": {{0}, {1}, {5}}, "weight": {{1, 2}, {nan, 2}}}, num.F32, map[string]string{"C2": "out[1,0]", "C3": "out2"}},
 		{embedding.BackwardDefinition, nil, map[string]rows{"index": {{0}, {0}, {1}}, "dout": {{1, 40000}, {2, 40000}, {inf, 1}}, "dweight": {{0, 0}, {0, 0}, {0, 0}}}, num.F16, map[string]string{
 			"C4": "dweight[1,0]", "C6": "dweight2", "C7": "dweight[0,1]"}},

@@ -134,7 +134,7 @@ func run(d *def.Definition, inputs []num.Array, params []float64, accum def.Accu
 // sizesOf are a few sizes of a definition, beyond the tails of lanes and chunks.
 func sizesOf(d *def.Definition) []map[string]int {
 	switch d.Form.(type) {
-	case *def.Product:
+	case *def.Product, *def.Fused:
 		var list []map[string]int
 		for _, k := range []int{1, 2, 45, 521} {
 			sizes := map[string]int{"H": 2, "G": 2, "M": 3, "N": 5, "K": 4}
