@@ -271,6 +271,33 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestAncestorTrainer8_DryRunInventsNothing: the ancestor's dry run wrote a loss curve that nothing had computed. A dry run
+// writes no file and prints no loss, and its time is that of the steps that it has taken.
+func TestAncestorTrainer8_DryRunInventsNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	line := []string{"train", "--set", `features={"hidden":8,"layers":1}`, "--set", "steps=1000", "--set", "batch=6", "--data", "synthetic:50", "--device", "cpu", "--dry-run"}
+	code, stdout, stderr := program(t.Context(), line...)
+	if code != 0 || strings.Contains(stdout, "loss") {
+		t.Errorf("exit code %d, %s in\n%s", code, stderr, stdout)
+	}
+	code, stdout, stderr = program(t.Context(), append(line, "--json")...)
+	var plan map[string]any
+	if err := json.Unmarshal([]byte(stdout), &plan); code != 0 || err != nil {
+		t.Fatalf("exit code %d, %s: %v in %s", code, stderr, err, stdout)
+	}
+	for name := range plan {
+		if strings.Contains(name, "loss") {
+			t.Errorf("the plan has %s: %s", name, stdout)
+		}
+	}
+	if step, _ := plan["step_seconds"].(float64); !(step > 0) || plan["seconds"] != step*1000 {
+		t.Errorf("%v s for a step, and %v for 1000", plan["step_seconds"], plan["seconds"])
+	}
+	if list, err := os.ReadDir("."); err != nil || len(list) > 0 {
+		t.Errorf("the dry run has written %v, error %v", list, err)
+	}
+}
+
 // TestDoctorJSON looks for what the script of doctor finds in its text.
 func TestDoctorJSON(t *testing.T) {
 	t.Setenv("TOKITAI_CUDA", filepath.Join(t.TempDir(), "nothing"))

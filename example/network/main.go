@@ -1,8 +1,9 @@
-// Command network composes calls into a network and trains it: two layers, with an activation that tokitai does
-// not ship, learn to tell letters apart.
+// Command network composes calls into a network and trains it: two layers, with an activation of
+// their own, from .def files, learn to tell letters apart.
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"log"
 
@@ -16,18 +17,14 @@ import (
 
 const letters, width = 8, 3
 
-// Soft is x/sqrt(1+x*x), and SoftBackward its gradient. Names tell which operand is which: dy is the
-// gradient of y, and x is saved.
+// soft is x/sqrt(1+x*x), and softBackward its gradient. Names tell which operand is which.
 var (
-	Soft = def.Must(def.Rowwise("soft", func(b *def.Builder) {
-		x := b.In("x")
-		b.Out("y", x.Div(def.FMA(x, x, def.One).Sqrt()), def.Like("x"))
-	}))
-	SoftBackward = def.Must(def.Rowwise("soft.backward", func(b *def.Builder) {
-		dy, x := b.In("dy"), b.In("x", def.Like("dy"))
-		r := def.One.Div(def.FMA(x, x, def.One).Sqrt()).As("r")
-		b.Out("dx", dy.Mul(r.Mul(r).Mul(r)), def.Like("dy"))
-	}))
+	//go:embed soft.def
+	softText string
+	//go:embed soft_backward.def
+	softBackwardText string
+
+	soft, softBackward = must(def.Parse(softText)), must(def.Parse(softBackwardText))
 )
 
 func main() {
@@ -35,11 +32,11 @@ func main() {
 	b := model.NewBuilder()
 	letter := b.Input("letter", tokitai.I32, letters)
 	x := b.Call("embed", embedding.ForwardDefinition, nil, letter, b.Weight("table", tokitai.F32, letters, width))[0]
-	y := b.Call("soft", Soft, nil, x)[0]
+	y := b.Call("soft", soft, nil, x)[0]
 	logits := b.Call("head", model.Linear, nil, y, b.Weight("head", tokitai.F32, letters, width))[0]
 	end := b.Call("loss", crossentropy.Definition, model.Params{"scale": model.Number(1. / letters)}, logits, letter)
 	b.Keep(end[0])
-	gradients := b.Backward(logits, end[1], map[*def.Definition]model.Rule{Soft: {Backward: []*def.Definition{SoftBackward}}})
+	gradients := b.Backward(logits, end[1], map[*def.Definition]model.Rule{soft: {Backward: []*def.Definition{softBackward}}})
 	program := must(b.Program())
 	in := must(model.NewInstance(q, program, nil))
 	defer in.Close()

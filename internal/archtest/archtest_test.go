@@ -277,6 +277,21 @@ func TestAncestor07_JudgesShareNoCode(t *testing.T) {
 	}
 }
 
+// TestAncestorTrainer9_TheCPUNeedsNoGPU: the ancestor opened a GPU even to train on the CPU. What trains there cannot reach one.
+func TestAncestorTrainer9_TheCPUNeedsNoGPU(t *testing.T) {
+	imports := parseTree(t)
+	for _, from := range []string{"train", "data", "backend/cpu"} {
+		if len(imports[from]) == 0 {
+			t.Fatalf("no folder %s", from)
+		}
+		for _, gpu := range []string{"device/gpu", "lower/gpu", "backend/gpu", "internal/dl"} {
+			if chain := reach(imports, from, gpu, nil); chain != nil {
+				t.Errorf("%s", strings.Join(chain, " → "))
+			}
+		}
+	}
+}
+
 // TestRulesBite shows that a forbidden import is seen, also through another room.
 func TestRulesBite(t *testing.T) {
 	tree := map[string][]string{"lower/cpu": {"lower"}, "lower": {"fn"}, "fn": {"reference"}}
