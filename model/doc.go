@@ -11,5 +11,8 @@
 // for whole sequences, with gradients or without, and NewInference into one whose keys lie in pages: both by the
 // same calls. Package model/huggingface reads and writes the folders that people exchange.
 //
+// Program.Divide takes the calls over rows of experts out of a program, for experts that are elsewhere; Experts makes them for
+// some experts alone.
+//
 // The package knows neither data nor optimizers: package train does. Start with Builder.
 package model

@@ -31,10 +31,7 @@ func NewExperts(q *engine.Queue, d *Division, runs int, weights map[string]*tens
 	}
 	for i := range d.Exchanges {
 		x := d.Exchanges[i].Offsets
-		for range runs {
-			if len(e.offsets[x]) == runs {
-				break
-			}
+		for len(e.offsets[x]) < runs {
 			t, err := tensor.New(q.Device(), num.I32, first.Shape()[0]+1)
 			if err != nil {
 				e.Close()
