@@ -126,8 +126,7 @@ var commandFlag = regexp.MustCompile(`^(--[a-z][a-z-]*)(=.*)?$`)
 
 // TestCommands runs the commands that the README and the documents show, word for word, in a
 // folder with the files that they name. A command that cannot be run here is held to the program's
-// help instead. At level quick it runs those of the README and of a third of the other documents, as
-// testlevel.InSample says; at level full all. A document's commands need those before them.
+// help instead. A document's commands need those before them.
 func TestCommands(t *testing.T) {
 	var blocks [][]shown
 	for _, file := range commandDocuments(t) {
@@ -156,18 +155,9 @@ func TestCommands(t *testing.T) {
 		return string(out), command.ProcessState.ExitCode()
 	}
 	done, folders := map[string]bool{}, map[string]string{}
-	numbers := map[string]int{} // of documents
 	for _, block := range blocks {
 		// A block runs in one shell; a cd holds for the lines after it.
 		first := block[0]
-		number, isNumbered := numbers[first.file]
-		if !isNumbered {
-			number = len(numbers)
-			numbers[first.file] = number
-		}
-		if first.file != "README.md" && !testlevel.InSample(number, testlevel.Pick(1, 3, 1)) {
-			continue
-		}
 		folder := folders[first.file]
 		if folder == "" {
 			folder = t.TempDir()
