@@ -50,6 +50,9 @@ func selfTestsOf(d *def.Definition) []selfTest {
 				selfTest{name: "ties-wide", sizes: of(5, 2051), values: ties},
 			)
 		}
+		if slices.ContainsFunc(d.Operands, mayBeFP8) { // rows of one byte for each element at multiples of 16
+			tests = append(tests, selfTest{name: "aligned", sizes: of(2, 528), values: ordinary})
+		}
 		return append(tests,
 			selfTest{name: "special", sizes: of(40, 9), values: special},
 			selfTest{name: "rarely-special", sizes: of(40, 9), values: rarelySpecial},
@@ -228,6 +231,8 @@ func Admit(q *Queue, d *def.Definition, dtypes []num.DType, opts ...CallOption) 
 	}
 	return chosen, nil
 }
+
+func mayBeFP8(o def.Operand) bool { return slices.ContainsFunc(o.DTypes.Allowed, num.DType.IsFP8) }
 
 // admit runs the self-tests that the kernel of the plan's class has to pass.
 func (q *Queue) admit(p *plan, d *def.Definition, dtypes []num.DType, class int) error {
