@@ -62,7 +62,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("MODELS", models)
 			if err == nil {
 				var self string
-				self, err = exec.LookPath(toolName)
+				self, err = exec.LookPath("tokitai")
 				e.Setenv("TOKITAI", self)
 			}
 			return err
