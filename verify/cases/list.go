@@ -412,7 +412,16 @@ func (l *lister) random() {
 // isWithin reports whether a case is small enough for the level.
 func (l *lister) isWithin(c *Case) bool {
 	d := l.t.Definition
-	return c.Outputs(d) <= l.p.outputs && (!d.Multiplies() || work(c) <= l.p.macs)
+	if !d.Multiplies() {
+		return c.Outputs(d) <= l.p.outputs
+	}
+	stored := int64(0) // outputs of each element of the product
+	for i := range d.Operands {
+		if d.Operands[i].IsOut {
+			stored++
+		}
+	}
+	return c.Outputs(d) <= stored*l.p.outputs && work(c) <= l.p.macs
 }
 
 func work(c *Case) int64 {

@@ -72,10 +72,11 @@ type structs struct{ field field }
 
 // field is nvmlFieldValue_t, 40 bytes.
 type field struct {
-	id, scope  uint32
-	timestamp  int64
-	latency    int64
-	valueType  uint32 // 1 is unsigned int
+	id         uint32
+	_          uint32 // scope
+	_          int64  // time stamp
+	_          int64  // latency
+	_          uint32 // type of the value
 	returned   uint32
 	valueBytes uint64
 }
