@@ -98,7 +98,7 @@ var notRun = []struct {
 	{regexp.MustCompile(`^(tokitai [a-z-]+( --[a-z]+( \S+)?)?|go (test|run|vet))$|^tokitai (verify mma|(evidence|ledger) [a-z]+)$`), "it names a command"},
 	{regexp.MustCompile(`^go (run ./cmd/tokitai verify|test ./\.\.\.)$|^tokitai verify --level quick$`), "the first step of .ci/run runs it, or most of it"},
 	{regexp.MustCompile(`LEVEL=(full|exhaustive)|--level full`), "it takes long"},
-	{regexp.MustCompile(`bench --peers|-update\b|--update|kernelprocess/benchmark|-bench |^TOKITAI_CPU=plain go test`), "it takes minutes, and writes what a test compares"},
+	{regexp.MustCompile(`bench --peers|-update\b|--update|kernelprocess/benchmark|testlist -record|-bench |^TOKITAI_CPU=plain go test`), "it takes minutes, and writes what a test compares"},
 	{regexp.MustCompile(`op/square|verify square|--device plain`), "TestRecipes follows the recipe"},
 	{regexp.MustCompile(`^scripts/(prove|bundle|rocm|release|rename)|^tokitai prove |dist/0|^tokitai verify mma --device sim$`), "another step of .ci/run runs it"},
 	{regexp.MustCompile(`survey.py|LEVEL=quick|tokitai process( |$)|^tokitai serve |--server|-m tokitai.kernel|^pip install|^python |qemu-`), "other tests run it"},
