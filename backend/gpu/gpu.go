@@ -76,7 +76,7 @@ func (f *Family) Preferred() Lowerings {
 			l.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.VariantOf(d, c)) }
 		case *def.Product, *def.Fused:
 			if f.Hopper != "" {
-				list = []*engine.Lowering{f.hopper(), f.hopperFP8(), f.mma(), f.mmaBounded(), l}
+				list = []*engine.Lowering{f.hopper(), f.hopperFP8(), f.hopperInt8(), f.mma(), f.mmaInt8(), f.mmaBounded(), l}
 			}
 		case *def.Stream:
 			if f.Hopper != "" {

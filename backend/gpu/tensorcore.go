@@ -21,7 +21,7 @@ var (
 	errNoTensorCores = errors.New("the device has no tensor cores with mma.sync")
 	errNoModel       = errors.New("the accumulation rule of the device's tensor cores is not known: 'tokitai verify mma' finds it")
 	errModel         = errors.New("the accumulation rule of the device's tensor cores is known: another lowering promises its bits")
-	errScales        = errors.New("tensor cores scale sums of FP8 alone")
+	errScales        = errors.New("Hopper's tensor cores scale sums of FP8 and i8 alone")
 )
 
 // hopper returns the lowering for Hopper's tensor cores.
@@ -39,6 +39,14 @@ func (f *Family) hopperFP8() *engine.Lowering {
 	return l
 }
 
+// hopperInt8 returns the lowering for operands in i8, whose sums are exact.
+func (f *Family) hopperInt8() *engine.Lowering {
+	l := f.onHopper("hopper-int8")
+	l.Factors = []num.DType{num.I8}
+	l.Yields = lowergpu.YieldsToMMA
+	return l
+}
+
 // onHopper returns a lowering whose kernels are kernels/hopper.cu.
 func (f *Family) onHopper(name string) *engine.Lowering {
 	l := f.lower(name, func(d *def.Definition, dtypes []num.DType, _ lowergpu.Variant) (*lowergpu.Kernel, error) {
@@ -52,8 +60,8 @@ func (f *Family) onHopper(name string) *engine.Lowering {
 		switch {
 		case !slices.Contains(l.Factors, c.Operands[0].DType):
 			return errFormat
-		case c.Operands[0].DType.IsFP8(): // wherever they lie: bits do not depend on that
-			return lowergpu.TakesFP8(d)
+		case c.Operands[0].DType.Size() == 1: // wherever they lie: the bits of FP8 do not depend on that
+			return lowergpu.TakesBytes(d)
 		case d.HasScales():
 			return errScales
 		}
@@ -101,7 +109,25 @@ func (f *Family) mma() *engine.Lowering {
 	return byModel(l)
 }
 
-// streamMMA returns the same for streams, or for gradients of streams.
+// mmaInt8 returns the lowering for operands in i8, whose sums are exact.
+func (f *Family) mmaInt8() *engine.Lowering {
+	l := f.lower("mma-int8", lowergpu.CompileMMA)
+	l.Factors = []num.DType{num.I8}
+	l.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.MMAVariant(d, c)) }
+	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
+		g, ok := dev.(*Device)
+		switch {
+		case !ok || !lowergpu.HasMMA(g.Architecture()):
+			return errNoTensorCores
+		case !slices.Contains(l.Factors, c.Operands[0].DType):
+			return errFormat
+		}
+		return lowergpu.TakesBytes(d)
+	}
+	return l
+}
+
+// streamMMA returns the same as mma for streams, or for gradients of streams.
 func (f *Family) streamMMA(compile func(*def.Definition, []num.DType, lowergpu.Variant) (*lowergpu.Kernel, error)) *engine.Lowering {
 	l := f.onMMA("mma", true, compile)
 	l.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.WeighMMAVariant(d, c)) }

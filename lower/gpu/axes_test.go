@@ -43,8 +43,16 @@ func stackDefinition(i int) *def.Definition {
 func (p *tables) place(t testing.TB, label string, k *gpu.Kernel, before *trial.Operands, params ...float64) {
 	t.Helper()
 	amongNaNs(before)
-	want := answeredWith(t, before, reference.Options{Accum: p.accum, Params: params})
+	want := answeredWith(t, before, reference.Options{Accum: ruleOf(before, p.accum), Params: params})
 	p.calls = append(p.calls, &call{label: label, kernel: k, before: before, want: want, params: params, limits: p.limits, tile: p.tile})
+}
+
+// ruleOf returns the rule of a kernel for tensor cores, on which exact sums do not depend.
+func ruleOf(o *trial.Operands, accum def.Accum) def.Accum {
+	if o.Definition.Ring().IsExact() {
+		return def.FMAChain
+	}
+	return accum
 }
 
 // contiguous returns operands without gaps. Their groups have three, no and all other

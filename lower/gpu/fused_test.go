@@ -90,7 +90,7 @@ func TestRandomFusedHopper(t *testing.T) {
 			t.Parallel()
 			g := gen.Seeded(uint64(seed))
 			d, dtypes := drawFused(g, func(f num.DType) bool { return f.IsFP8() == (seed%3 == 2) && f != num.F32 })
-			if dtypes[0].IsFP8() && gpu.TakesFP8(d) != nil {
+			if dtypes[0].IsFP8() && gpu.TakesBytes(d) != nil {
 				t.Skip("the product is not one that Hopper multiplies in FP8")
 			}
 			k := compileHopper(t, d, dtypes)

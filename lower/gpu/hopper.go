@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"tokitai/def"
@@ -18,12 +19,12 @@ var hopperText string
 // hopper plans the launches of kernels/hopper.cu.
 type hopper struct{ contraction }
 
-// The tiles of kernels/hopper.cu. Every source has entries for the first two; one for FP8 has
+// The tiles of kernels/hopper.cu. Every source has entries for the first two; one for bytes has
 // one for the third too, and others have, unless there are groups, entries for the last two.
 const (
 	hopperWide = iota
 	hopperNarrow
-	hopperLoose // for operands in FP8 that tensor maps cannot describe
+	hopperLoose // for operands of bytes that tensor maps cannot describe
 	hopperFew   // for few rows, and small results
 	hopperFewNarrow
 )
@@ -58,24 +59,25 @@ func (t *hopperTile) shared() int {
 	return t.stages*(t.steps*(t.rows+t.cols)*hopperLine+hopperBarriers) + t.rows/64*2*hopperSlot + hopperAlignment
 }
 
-// CompileHopper lowers a contraction in f16, bf16 or FP8 for Hopper's tensor cores.
+// CompileHopper lowers a contraction in f16, bf16, FP8 or i8 for Hopper's tensor cores.
 func CompileHopper(d *def.Definition, dtypes []num.DType) (*Kernel, error) {
-	if dtypes[0].IsFP8() {
-		if err := TakesFP8(d); err != nil {
+	if err := takesTensorCores(d, dtypes, num.F16, num.BF16, num.E4M3, num.E5M2, num.I8); err != nil {
+		return nil, err
+	}
+	if isOfBytes(dtypes[0]) {
+		if err := TakesBytes(d); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
-	} else if err := takesTensorCores(d, dtypes); err != nil {
-		return nil, err
 	}
 	name := identifier(d.Name)
 	entries := []string{name + "_wide", name + "_narrow"}
 	of, dtypes := contractionOf(d, dtypes)
 	k := &hopper{of}
 	var b strings.Builder
-	k.head(&b, dtypes, name, "IS_FP8", number(dtypes[0].IsFP8()), "IS_BF16", truth(dtypes[0] == num.BF16), "IS_E5M2", truth(dtypes[0] == num.E5M2), "NARROW_PAIR(A, B)", narrowPair(dtypes[2]))
+	k.head(&b, dtypes, name, "HAS_BYTES", number(isOfBytes(dtypes[0])), "IS_INT8", number(dtypes[0] == num.I8), "IS_BF16", truth(dtypes[0] == num.BF16), "IS_E5M2", truth(dtypes[0] == num.E5M2), "NARROW_PAIR(A, B)", narrowPair(dtypes[2]))
 	b.WriteString(named(hopperText, "ENTRY_WIDE", entries[hopperWide], "ENTRY_NARROW", entries[hopperNarrow], "IS_REFUSED", name+"_is_refused"))
 	switch {
-	case dtypes[0].IsFP8():
+	case isOfBytes(dtypes[0]):
 		entries = append(entries, name+"_loose")
 		fmt.Fprintf(&b, looseEntry, entries[2])
 	case k.grouping == lower.Ungrouped:
@@ -87,7 +89,7 @@ func CompileHopper(d *def.Definition, dtypes []num.DType) (*Kernel, error) {
 	return k.kernel(Source{Name: name, Text: b.String(), Entries: entries, NeedsTensorCores: true}, k), nil
 }
 
-// looseEntry is the entry that FP8 adds to kernels/hopper.cu.
+// looseEntry is the entry that formats of one byte add to kernels/hopper.cu.
 const looseEntry = `
 KERNEL_ALONE(%s, Narrow::THREADS)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
@@ -112,26 +114,30 @@ func narrowPair(d num.DType) string {
 	return fmt.Sprintf("narrow_pair_%s(A, B)", d)
 }
 
-// takesTensorCores returns an error for what tensor cores do not multiply.
-func takesTensorCores(d *def.Definition, dtypes []num.DType) error {
+// isOfBytes reports whether a format of factors has one byte.
+func isOfBytes(d num.DType) bool { return d.Size() == 1 }
+
+// takesTensorCores returns an error for what a kernel for tensor cores does not multiply, which has factors in
+// some formats.
+func takesTensorCores(d *def.Definition, dtypes []num.DType, formats ...num.DType) error {
 	if d.Product() == nil && d.Fused() == nil {
 		return fmt.Errorf("%s: is %s, want a contraction", d.Name, d.Form)
 	}
-	if dtypes[0] != num.F16 && dtypes[0] != num.BF16 {
-		return fmt.Errorf("%s: is stored in %s, want f16 or bf16", d.Name, dtypes[0])
+	if !slices.Contains(formats, dtypes[0]) {
+		return fmt.Errorf("%s: is stored in %s, want %s", d.Name, dtypes[0], strings.ReplaceAll(strings.Trim(fmt.Sprint(formats), "[]"), " ", " or "))
 	}
 	return nil
 }
 
-// Why kernels/hopper.cu does not multiply operands in FP8.
+// Why tensor cores do not multiply operands of bytes.
 var (
-	errMajor       = errors.New("an operand in FP8 does not have the summed index in its rows")
-	errGroupedSums = errors.New("groups divide the summed index of operands in FP8")
+	errMajor         = errors.New("an operand in FP8 or i8 does not have the summed index in its rows")
+	errGroupedSums   = errors.New("groups divide the summed index of operands in FP8 or i8")
+	errIntegerResult = errors.New("the result is not scaled, and is stored as integers")
 )
 
-// TakesFP8 returns an error for a contraction whose operands Hopper's tensor cores do not
-// multiply in FP8.
-func TakesFP8(d *def.Definition) error {
+// TakesBytes returns an error for a contraction whose operands tensor cores do not multiply in FP8 or i8.
+func TakesBytes(d *def.Definition) error {
 	if f := d.Fused(); f != nil {
 		d = f.Products[0]
 	}
@@ -140,6 +146,8 @@ func TakesFP8(d *def.Definition) error {
 		return errMajor
 	case lower.GroupingOf(d) == lower.GroupedSums:
 		return errGroupedSums
+	case d.Ring().IsExact() && !d.HasScales():
+		return errIntegerResult
 	}
 	return nil
 }
@@ -152,7 +160,7 @@ var (
 )
 
 // SuitsHopper returns an error for a call whose operands tensor maps cannot describe. Such
-// operands in FP8 are copied otherwise.
+// operands of bytes are copied otherwise.
 func SuitsHopper(d *def.Definition, c *lower.Call) error {
 	if f := d.Fused(); f != nil {
 		var part lower.Call
@@ -203,13 +211,13 @@ func YieldsToMMA(d *def.Definition, c *lower.Call) bool {
 // launches implements planner.
 func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	err := SuitsHopper(k.d, c)
-	isLoose := err != nil && c.Operands[k.d.Product().Left].DType.IsFP8()
+	isLoose := err != nil && isOfBytes(c.Operands[k.d.Product().Left].DType)
 	if err != nil && !isLoose {
 		return fmt.Errorf("%s: %w", k.d.Name, err)
 	}
 	z := &p.products
 	z.SetCall(k.d, c)
-	hasFew := k.grouping == lower.Ungrouped && !c.Operands[k.d.Product().Left].DType.IsFP8()
+	hasFew := k.grouping == lower.Ungrouped && !isOfBytes(c.Operands[k.d.Product().Left].DType)
 	t := &hopperTiles[hopperWide]
 	g := k.divide(z, t.rows, t.cols)
 	switch {

@@ -78,7 +78,7 @@ func newMultiplied(t testing.TB, label string, before *trial.Operands, params ..
 		}
 	}
 	want := before.Clone()
-	if err := reference.Run(want.Definition, want.Arrays(), reference.Options{Accum: accum, Params: params}); err != nil {
+	if err := reference.Run(want.Definition, want.Arrays(), reference.Options{Accum: ruleOf(before, accum), Params: params}); err != nil {
 		t.Fatal(err)
 	}
 	return multiplied{label: label, before: before, want: want, params: params}

@@ -23,7 +23,7 @@ type fragments struct {
 // mmaTile is an entry of kernels/mma.cu: the tile of a block, and how the block computes it.
 type mmaTile struct {
 	rows, cols         int
-	depth, stages      int // of a step along the summed index, and how many are in shared memory
+	depth, stages      int // bytes of a step along the summed index, and how many steps are in shared memory
 	warpRows, warpCols int // that a warp computes
 	blocks             int // that share a multiprocessor
 }
@@ -32,35 +32,40 @@ func (t *mmaTile) threads() int { return t.rows / t.warpRows * (t.cols / t.warpC
 
 // bytes returns the shared memory of a block: at most 99 KiB, which all devices have, but for
 // the first tile.
-func (t *mmaTile) bytes() int { return (t.rows + t.cols) * t.depth * 2 * t.stages }
+func (t *mmaTile) bytes() int { return (t.rows + t.cols) * t.depth * t.stages }
 
 // mmaTiles are the entries, for operands whose rows all begin at multiples of 16 bytes and
 // for others. Tall tiles come first, and of those with the same number of rows the wide ones:
 // they read less for each product.
 var mmaTiles = [...][]mmaTile{
 	Vector: {
-		{128, 256, 64, 3, 64, 64, 1},
-		{128, 128, 64, 3, 64, 64, 2},
-		{64, 128, 64, 4, 32, 64, 2},
-		{64, 64, 64, 6, 32, 32, 2},
-		{64, 32, 128, 4, 16, 32, 2},
-		{32, 64, 128, 4, 16, 32, 2},
-		{32, 32, 128, 6, 16, 16, 2},
-		{16, 64, 128, 4, 16, 16, 2},
-		{16, 32, 128, 8, 16, 16, 2},
+		{128, 256, 128, 3, 64, 64, 1},
+		{128, 128, 128, 3, 64, 64, 2},
+		{64, 128, 128, 4, 32, 64, 2},
+		{64, 64, 128, 6, 32, 32, 2},
+		{64, 32, 256, 4, 16, 32, 2},
+		{32, 64, 256, 4, 16, 32, 2},
+		{32, 32, 256, 6, 16, 16, 2},
+		{16, 64, 256, 4, 16, 16, 2},
+		{16, 32, 256, 8, 16, 16, 2},
 	},
 	Element: {
-		{128, 128, 64, 3, 64, 64, 2},
-		{64, 64, 64, 4, 32, 32, 2},
-		{16, 32, 128, 8, 16, 16, 2},
+		{128, 128, 128, 3, 64, 64, 2},
+		{64, 64, 128, 4, 32, 32, 2},
+		{16, 32, 256, 8, 16, 16, 2},
 	},
 }
 
 // CompileMMA lowers a contraction to mma.sync, for operands stored in the given formats. The
-// bits are those of the model that [TensorCoreAccum] returns.
+// bits are those of the model that [TensorCoreAccum] returns; sums of i8 are exact.
 func CompileMMA(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel, error) {
-	if err := takesTensorCores(d, dtypes); err != nil {
+	if err := takesTensorCores(d, dtypes, num.F16, num.BF16, num.I8); err != nil {
 		return nil, err
+	}
+	if isOfBytes(dtypes[0]) {
+		if err := TakesBytes(d); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
 	}
 	return compileMMA(d, dtypes, v, identifier(d.Name)), nil
 }
@@ -69,14 +74,14 @@ func compileMMA(d *def.Definition, dtypes []num.DType, v Variant, name string) *
 	of, dtypes := contractionOf(d, dtypes)
 	k := &fragments{of, v, mmaTiles[v]}
 	var b strings.Builder
-	k.head(&b, dtypes, name, "MULTIPLY_ADD", fmt.Sprintf("mma_16_8_16_%s", dtypes[0]))
+	k.head(&b, dtypes, name, "IS_INT8", number(dtypes[0] == num.I8), "MULTIPLY_ADD", fmt.Sprintf("mma_16_8_%d_%s", 32/dtypes[0].Size(), dtypes[0]))
 	b.WriteString(mmaText)
 	var entries []string
 	for i := range k.tiles {
 		t := &k.tiles[i]
 		entries = append(entries, fmt.Sprintf("%s_%dx%d", name, t.rows, t.cols))
 		fmt.Fprintf(&b, "\nKERNEL_BLOCKS(%s, %d, %d)(const Params p) { multiply<Tile<%d, %d, %d, %d, %d, %d, %t>>(p); }\n",
-			entries[i], t.threads(), t.blocks, t.rows, t.cols, t.depth, t.stages, t.warpRows, t.warpCols, v == Element)
+			entries[i], t.threads(), t.blocks, t.rows, t.cols, t.depth/dtypes[0].Size(), t.stages, t.warpRows, t.warpCols, v == Element)
 	}
 	return k.kernel(Source{Name: name, Text: b.String(), Entries: entries, NeedsTensorCores: true}, k)
 }

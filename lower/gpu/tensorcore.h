@@ -54,6 +54,12 @@ DEVICE void mma_16_8_16_bf16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// 32 products of i8 a result, in sums that wrap.
+DEVICE void mma_16_8_32_i8(i32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 // Waits until as many threads have met the barrier of this number; 0 is BARRIER's.
 DEVICE void named_barrier(int number, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory"); }
 
@@ -206,46 +212,51 @@ DEVICE void wgmma_done(float (&d)[COUNT]) {
     UNROLL for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+template <int COUNT>
+DEVICE void wgmma_done(i32 (&d)[COUNT]) {
+    UNROLL for (int i = 0; i < COUNT; i++) asm volatile("" : "+r"(d[i])::"memory");
+}
+
 // d += a·b, or d = a·b unless accumulate: 64 rows, N columns, 16 summed, or 32 of FP8. Of the warpgroup's
 // thread t, d[4j + i] lies in row t / 32 · 16 + t % 32 / 4 + i / 2 · 8, column 8j + t % 4 · 2 + i % 2.
-#define WGMMA_32(DEPTH, TYPE, MAJOR) \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\nwgmma.mma_async.sync.aligned.m64n32k" DEPTH ".f32." TYPE "." TYPE " {" \
+#define WGMMA_32(REGISTER, TYPES, MORE) \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\nwgmma.mma_async.sync.aligned.m64n32" TYPES " {" \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
-    "}, %16, %17, p, 1, 1" MAJOR ";\n}" : \
-    "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
-    "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]) \
+    "}, %16, %17, p" MORE ";\n}" : \
+    REGISTER(d[0]), REGISTER(d[1]), REGISTER(d[2]), REGISTER(d[3]), REGISTER(d[4]), REGISTER(d[5]), REGISTER(d[6]), REGISTER(d[7]), \
+    REGISTER(d[8]), REGISTER(d[9]), REGISTER(d[10]), REGISTER(d[11]), REGISTER(d[12]), REGISTER(d[13]), REGISTER(d[14]), REGISTER(d[15]) \
     : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_A ? 1 : 0), "n"(TRANSPOSE_B ? 1 : 0))
 
-#define WGMMA_64(DEPTH, TYPE, MAJOR) \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k" DEPTH ".f32." TYPE "." TYPE " {" \
+#define WGMMA_64(REGISTER, TYPES, MORE) \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64" TYPES " {" \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31" \
-    "}, %32, %33, p, 1, 1" MAJOR ";\n}" : \
-    "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
-    "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), \
-    "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), \
-    "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) \
+    "}, %32, %33, p" MORE ";\n}" : \
+    REGISTER(d[0]), REGISTER(d[1]), REGISTER(d[2]), REGISTER(d[3]), REGISTER(d[4]), REGISTER(d[5]), REGISTER(d[6]), REGISTER(d[7]), \
+    REGISTER(d[8]), REGISTER(d[9]), REGISTER(d[10]), REGISTER(d[11]), REGISTER(d[12]), REGISTER(d[13]), REGISTER(d[14]), REGISTER(d[15]), \
+    REGISTER(d[16]), REGISTER(d[17]), REGISTER(d[18]), REGISTER(d[19]), REGISTER(d[20]), REGISTER(d[21]), REGISTER(d[22]), REGISTER(d[23]), \
+    REGISTER(d[24]), REGISTER(d[25]), REGISTER(d[26]), REGISTER(d[27]), REGISTER(d[28]), REGISTER(d[29]), REGISTER(d[30]), REGISTER(d[31]) \
     : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_A ? 1 : 0), "n"(TRANSPOSE_B ? 1 : 0))
 
-#define WGMMA_128(DEPTH, TYPE, MAJOR) \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k" DEPTH ".f32." TYPE "." TYPE " {" \
+#define WGMMA_128(REGISTER, TYPES, MORE) \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128" TYPES " {" \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63" \
-    "}, %64, %65, p, 1, 1" MAJOR ";\n}" : \
-    "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
-    "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), \
-    "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), \
-    "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), \
-    "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), \
-    "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), \
-    "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), \
-    "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]) \
+    "}, %64, %65, p" MORE ";\n}" : \
+    REGISTER(d[0]), REGISTER(d[1]), REGISTER(d[2]), REGISTER(d[3]), REGISTER(d[4]), REGISTER(d[5]), REGISTER(d[6]), REGISTER(d[7]), \
+    REGISTER(d[8]), REGISTER(d[9]), REGISTER(d[10]), REGISTER(d[11]), REGISTER(d[12]), REGISTER(d[13]), REGISTER(d[14]), REGISTER(d[15]), \
+    REGISTER(d[16]), REGISTER(d[17]), REGISTER(d[18]), REGISTER(d[19]), REGISTER(d[20]), REGISTER(d[21]), REGISTER(d[22]), REGISTER(d[23]), \
+    REGISTER(d[24]), REGISTER(d[25]), REGISTER(d[26]), REGISTER(d[27]), REGISTER(d[28]), REGISTER(d[29]), REGISTER(d[30]), REGISTER(d[31]), \
+    REGISTER(d[32]), REGISTER(d[33]), REGISTER(d[34]), REGISTER(d[35]), REGISTER(d[36]), REGISTER(d[37]), REGISTER(d[38]), REGISTER(d[39]), \
+    REGISTER(d[40]), REGISTER(d[41]), REGISTER(d[42]), REGISTER(d[43]), REGISTER(d[44]), REGISTER(d[45]), REGISTER(d[46]), REGISTER(d[47]), \
+    REGISTER(d[48]), REGISTER(d[49]), REGISTER(d[50]), REGISTER(d[51]), REGISTER(d[52]), REGISTER(d[53]), REGISTER(d[54]), REGISTER(d[55]), \
+    REGISTER(d[56]), REGISTER(d[57]), REGISTER(d[58]), REGISTER(d[59]), REGISTER(d[60]), REGISTER(d[61]), REGISTER(d[62]), REGISTER(d[63]) \
     : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_A ? 1 : 0), "n"(TRANSPOSE_B ? 1 : 0))
 
-#define WGMMA_256(DEPTH, TYPE, MAJOR) \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\nwgmma.mma_async.sync.aligned.m64n256k" DEPTH ".f32." TYPE "." TYPE " {" \
+#define WGMMA_256(REGISTER, TYPES, MORE) \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\nwgmma.mma_async.sync.aligned.m64n256" TYPES " {" \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
@@ -254,36 +265,36 @@ DEVICE void wgmma_done(float (&d)[COUNT]) {
     "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
     "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127" \
-    "}, %128, %129, p, 1, 1" MAJOR ";\n}" : \
-    "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
-    "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), \
-    "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), \
-    "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), \
-    "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), \
-    "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), \
-    "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), \
-    "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), \
-    "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), \
-    "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), \
-    "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), \
-    "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), \
-    "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), \
-    "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), \
-    "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), \
-    "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127]) \
+    "}, %128, %129, p" MORE ";\n}" : \
+    REGISTER(d[0]), REGISTER(d[1]), REGISTER(d[2]), REGISTER(d[3]), REGISTER(d[4]), REGISTER(d[5]), REGISTER(d[6]), REGISTER(d[7]), \
+    REGISTER(d[8]), REGISTER(d[9]), REGISTER(d[10]), REGISTER(d[11]), REGISTER(d[12]), REGISTER(d[13]), REGISTER(d[14]), REGISTER(d[15]), \
+    REGISTER(d[16]), REGISTER(d[17]), REGISTER(d[18]), REGISTER(d[19]), REGISTER(d[20]), REGISTER(d[21]), REGISTER(d[22]), REGISTER(d[23]), \
+    REGISTER(d[24]), REGISTER(d[25]), REGISTER(d[26]), REGISTER(d[27]), REGISTER(d[28]), REGISTER(d[29]), REGISTER(d[30]), REGISTER(d[31]), \
+    REGISTER(d[32]), REGISTER(d[33]), REGISTER(d[34]), REGISTER(d[35]), REGISTER(d[36]), REGISTER(d[37]), REGISTER(d[38]), REGISTER(d[39]), \
+    REGISTER(d[40]), REGISTER(d[41]), REGISTER(d[42]), REGISTER(d[43]), REGISTER(d[44]), REGISTER(d[45]), REGISTER(d[46]), REGISTER(d[47]), \
+    REGISTER(d[48]), REGISTER(d[49]), REGISTER(d[50]), REGISTER(d[51]), REGISTER(d[52]), REGISTER(d[53]), REGISTER(d[54]), REGISTER(d[55]), \
+    REGISTER(d[56]), REGISTER(d[57]), REGISTER(d[58]), REGISTER(d[59]), REGISTER(d[60]), REGISTER(d[61]), REGISTER(d[62]), REGISTER(d[63]), \
+    REGISTER(d[64]), REGISTER(d[65]), REGISTER(d[66]), REGISTER(d[67]), REGISTER(d[68]), REGISTER(d[69]), REGISTER(d[70]), REGISTER(d[71]), \
+    REGISTER(d[72]), REGISTER(d[73]), REGISTER(d[74]), REGISTER(d[75]), REGISTER(d[76]), REGISTER(d[77]), REGISTER(d[78]), REGISTER(d[79]), \
+    REGISTER(d[80]), REGISTER(d[81]), REGISTER(d[82]), REGISTER(d[83]), REGISTER(d[84]), REGISTER(d[85]), REGISTER(d[86]), REGISTER(d[87]), \
+    REGISTER(d[88]), REGISTER(d[89]), REGISTER(d[90]), REGISTER(d[91]), REGISTER(d[92]), REGISTER(d[93]), REGISTER(d[94]), REGISTER(d[95]), \
+    REGISTER(d[96]), REGISTER(d[97]), REGISTER(d[98]), REGISTER(d[99]), REGISTER(d[100]), REGISTER(d[101]), REGISTER(d[102]), REGISTER(d[103]), \
+    REGISTER(d[104]), REGISTER(d[105]), REGISTER(d[106]), REGISTER(d[107]), REGISTER(d[108]), REGISTER(d[109]), REGISTER(d[110]), REGISTER(d[111]), \
+    REGISTER(d[112]), REGISTER(d[113]), REGISTER(d[114]), REGISTER(d[115]), REGISTER(d[116]), REGISTER(d[117]), REGISTER(d[118]), REGISTER(d[119]), \
+    REGISTER(d[120]), REGISTER(d[121]), REGISTER(d[122]), REGISTER(d[123]), REGISTER(d[124]), REGISTER(d[125]), REGISTER(d[126]), REGISTER(d[127]) \
     : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_A ? 1 : 0), "n"(TRANSPOSE_B ? 1 : 0))
 
 template <int N, bool IS_BF16, bool TRANSPOSE_A, bool TRANSPOSE_B>
 DEVICE void wgmma_64_N_16(float (&d)[N / 2], u64 a, u64 b, i32 accumulate) {
     static_assert(N == 32 || N == 64 || N == 128 || N == 256, "no wgmma of so many columns");
-    if constexpr (N == 256 && IS_BF16) WGMMA_256("16", "bf16", ", %131, %132");
-    if constexpr (N == 256 && !IS_BF16) WGMMA_256("16", "f16", ", %131, %132");
-    if constexpr (N == 128 && IS_BF16) WGMMA_128("16", "bf16", ", %67, %68");
-    if constexpr (N == 128 && !IS_BF16) WGMMA_128("16", "f16", ", %67, %68");
-    if constexpr (N == 64 && IS_BF16) WGMMA_64("16", "bf16", ", %35, %36");
-    if constexpr (N == 64 && !IS_BF16) WGMMA_64("16", "f16", ", %35, %36");
-    if constexpr (N == 32 && IS_BF16) WGMMA_32("16", "bf16", ", %19, %20");
-    if constexpr (N == 32 && !IS_BF16) WGMMA_32("16", "f16", ", %19, %20");
+    if constexpr (N == 256 && IS_BF16) WGMMA_256("+f", "k16.f32.bf16.bf16", ", 1, 1, %131, %132");
+    if constexpr (N == 256 && !IS_BF16) WGMMA_256("+f", "k16.f32.f16.f16", ", 1, 1, %131, %132");
+    if constexpr (N == 128 && IS_BF16) WGMMA_128("+f", "k16.f32.bf16.bf16", ", 1, 1, %67, %68");
+    if constexpr (N == 128 && !IS_BF16) WGMMA_128("+f", "k16.f32.f16.f16", ", 1, 1, %67, %68");
+    if constexpr (N == 64 && IS_BF16) WGMMA_64("+f", "k16.f32.bf16.bf16", ", 1, 1, %35, %36");
+    if constexpr (N == 64 && !IS_BF16) WGMMA_64("+f", "k16.f32.f16.f16", ", 1, 1, %35, %36");
+    if constexpr (N == 32 && IS_BF16) WGMMA_32("+f", "k16.f32.bf16.bf16", ", 1, 1, %19, %20");
+    if constexpr (N == 32 && !IS_BF16) WGMMA_32("+f", "k16.f32.f16.f16", ", 1, 1, %19, %20");
 }
 
 // The same with a in registers: of the warpgroup's thread t, a[i] is the pair in row t / 32 · 16 + t % 32 / 4 + i % 2 · 8, at
@@ -346,12 +357,22 @@ template <int N, bool IS_E5M2>
 DEVICE void wgmma_64_N_32(float (&d)[N / 2], u64 a, u64 b, i32 accumulate) {
     static_assert(N == 64 || N == 128 || N == 256, "no wgmma of so many columns");
     const bool TRANSPOSE_A = false, TRANSPOSE_B = false; // what is not named in the text is not used
-    if constexpr (N == 256 && IS_E5M2) WGMMA_256("32", "e5m2", "");
-    if constexpr (N == 256 && !IS_E5M2) WGMMA_256("32", "e4m3", "");
-    if constexpr (N == 128 && IS_E5M2) WGMMA_128("32", "e5m2", "");
-    if constexpr (N == 128 && !IS_E5M2) WGMMA_128("32", "e4m3", "");
-    if constexpr (N == 64 && IS_E5M2) WGMMA_64("32", "e5m2", "");
-    if constexpr (N == 64 && !IS_E5M2) WGMMA_64("32", "e4m3", "");
+    if constexpr (N == 256 && IS_E5M2) WGMMA_256("+f", "k32.f32.e5m2.e5m2", ", 1, 1");
+    if constexpr (N == 256 && !IS_E5M2) WGMMA_256("+f", "k32.f32.e4m3.e4m3", ", 1, 1");
+    if constexpr (N == 128 && IS_E5M2) WGMMA_128("+f", "k32.f32.e5m2.e5m2", ", 1, 1");
+    if constexpr (N == 128 && !IS_E5M2) WGMMA_128("+f", "k32.f32.e4m3.e4m3", ", 1, 1");
+    if constexpr (N == 64 && IS_E5M2) WGMMA_64("+f", "k32.f32.e5m2.e5m2", ", 1, 1");
+    if constexpr (N == 64 && !IS_E5M2) WGMMA_64("+f", "k32.f32.e4m3.e4m3", ", 1, 1");
+}
+
+// The same for i8, with sums that wrap.
+template <int N>
+DEVICE void wgmma_64_N_32_i8(i32 (&d)[N / 2], u64 a, u64 b, i32 accumulate) {
+    static_assert(N == 64 || N == 128 || N == 256, "no wgmma of so many columns");
+    const bool TRANSPOSE_A = false, TRANSPOSE_B = false;
+    if constexpr (N == 256) WGMMA_256("+r", "k32.s32.s8.s8", "");
+    if constexpr (N == 128) WGMMA_128("+r", "k32.s32.s8.s8", "");
+    if constexpr (N == 64) WGMMA_64("+r", "k32.s32.s8.s8", "");
 }
 
 #endif

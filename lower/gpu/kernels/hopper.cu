@@ -2,14 +2,14 @@
 // C[m,n] = sum_k A[m,k] B[k,n] (+ C[m,n], or times scales of m and n)        tiles of C, one at a time on each multiprocessor
 //
 // Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16 or bf16; C (M,N) in the format of A or in f32.
-//           With IS_FP8, */cuda.hopper-fp8: A (M,K) and B (N,K) in e4m3 or e5m2, C in f32, f16 or bf16; A and
-//           B may lie anywhere, since nothing else has this model. Otherwise A and B begin, and their rows end and their matrices lie apart, at multiples of 16 bytes; C may
+//           With HAS_BYTES, */cuda.hopper-fp8 and */cuda.hopper-int8: A (M,K) and B (N,K) in e4m3, e5m2 or i8, C in f32,
+//           f16 or bf16; A and B may lie anywhere, since nothing else has the model of FP8. Otherwise A and B begin, and their rows end and their matrices lie apart, at multiples of 16 bytes; C may
 //           lie anywhere. With HAS_AXES, stacks of matrices with up to three batch axes, repeated ones
 //           among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory; with
 //           SCALED, f32 scales of the rows and columns of C, at any stride. With FUSED, C is not written: its sums
 //           end in the expression of the definition (lower/gpu/fused.go), by way of shared memory.
-// Numerics  model mma(16,25): steps of 16 products, k ascending from +0 or C; for FP8, mma(32,13,13). Then times
-//           the scale of the row, and of the column, each product rounded; one rounding at the store
+// Numerics  model mma(16,25): steps of 16 products, k ascending from +0 or C; for FP8, mma(32,13,13); i8 in
+//           32 bits that wrap, then rounded to f32. Then times the scale of the row, and of the column, each product rounded; one rounding at the store
 // Schedule  as many blocks as multiprocessors, each with a warpgroup that loads tiles of both operands, DEPTH
 //           along k, into a ring of stages, and two that multiply, 64 rows of the tile each. Their results go
 //           to memory by way of shared memory, while the next tile's operands arrive. Tiles of 128x256
@@ -29,6 +29,12 @@ struct MappedParams {
     i32 has_result; // whether result is set
     Params p;
 };
+
+#if IS_INT8
+typedef i32 Sum;
+#else
+typedef float Sum;
+#endif
 
 const int LINE = 128; // bytes of a swizzled line: DEPTH elements of an operand
 const int DEPTH = LINE / sizeof(Input), BAND = 16;
@@ -123,12 +129,12 @@ DEVICE void produce(const MappedParams& m, L ring) {
     }
 }
 
-#if IS_FP8
+#if HAS_BYTES
 // Copies a piece of a line: the first `count` elements of 16, and zeros for the others.
 DEVICE void copy_piece(u32 to, const Input* from, i64 count) {
     u32 w[4] = {0, 0, 0, 0};
     UNROLL for (int i = 0; i < 16; i++)
-        if (i < count) w[i / 4] |= (u32)from[i] << 8 * (i % 4);
+        if (i < count) w[i / 4] |= (u32)(unsigned char)from[i] << 8 * (i % 4);
     shared_store_2(to, float_of(w[0]), float_of(w[1]));
     shared_store_2(to + 8, float_of(w[2]), float_of(w[3]));
 }
@@ -183,7 +189,7 @@ DEVICE void clear_rest(const L& ring, int depth) {
 #endif
 
 template <class L>
-DEVICE void multiply_tile(L& ring, i32 depth, int part, float (&acc)[L::COLS / 2]) {
+DEVICE void multiply_tile(L& ring, i32 depth, int part, Sum (&acc)[L::COLS / 2]) {
     const int RIGHT_LINE = TRANSPOSE_RIGHT ? LINE : L::ACROSS * (int)sizeof(Input);
     const u32 LEFT_NEXT = TRANSPOSE_LEFT ? DEPTH * LINE : 16, RIGHT_NEXT = TRANSPOSE_RIGHT ? 16 : DEPTH * LINE;
     const u64 LEFT_STEP = (TRANSPOSE_LEFT ? 16 * LINE : 32) >> 4, RIGHT_STEP = (TRANSPOSE_RIGHT ? 32 : 16 * RIGHT_LINE) >> 4;
@@ -200,7 +206,9 @@ DEVICE void multiply_tile(L& ring, i32 depth, int part, float (&acc)[L::COLS / 2
             u64 right = wgmma_descriptor(ring.right(step), RIGHT_NEXT, 8 * RIGHT_LINE, RIGHT_LINE);
             UNROLL for (int i = 0; i < DEPTH * (int)sizeof(Input) / 32; i++) {
                 const bool adds = ACCUMULATE || k > 0 || step > 0 || i > 0;
-#if IS_FP8
+#if IS_INT8
+                wgmma_64_N_32_i8<L::COLS>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, adds);
+#elif HAS_BYTES
                 wgmma_64_N_32<L::COLS, IS_E5M2>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, adds);
 #else
                 wgmma_64_N_16<L::COLS, IS_BF16, TRANSPOSE_LEFT, !TRANSPOSE_RIGHT>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, adds);
@@ -218,6 +226,17 @@ DEVICE void multiply_tile(L& ring, i32 depth, int part, float (&acc)[L::COLS / 2
     wgmma_wait<0>();
     if (depth > 0 && is_signal) mbarrier_arrive(before);
 }
+
+#if IS_INT8
+// Multiplies a tile, and rounds its sums.
+template <class L>
+DEVICE void multiply_tile(L& ring, i32 depth, int part, float (&acc)[L::COLS / 2]) {
+    i32 sums[L::COLS / 2];
+    multiply_tile(ring, depth, part, sums);
+    wgmma_done(sums);
+    UNROLL for (int i = 0; i < L::COLS / 2; i++) acc[i] = (float)sums[i];
+}
+#endif
 
 // ---- results ----
 
@@ -410,7 +429,7 @@ DEVICE void multiply_all(const MappedParams& m, char* memory) {
     }
     BARRIER();
     int warpgroup = threadIdx.x / 128;
-#if IS_FP8
+#if HAS_BYTES
     if constexpr (IS_LOOSE) {
         if (warpgroup == 0) {
             registers_fewer<72>();

@@ -1,4 +1,4 @@
-// */cuda.mma, */sim.mma: products of matrices on tensor cores
+// */cuda.mma, */cuda.mma-int8, */sim.mma: products of matrices on tensor cores
 // C[m,n] = sum_k A[m,k] B[k,n] (+ C[m,n])        one tile of C per block
 //
 // Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16 or bf16; C (M,N) in the format of A or in f32.
@@ -6,7 +6,8 @@
 //           strides, 0 among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory;
 //           with SCALED, f32 scales of the rows and columns of C, at any stride. With FUSED, C is not written: its
 //           sums end in the expression of the definition (lower/gpu/fused.go).
-// Numerics  mma.sync m16n8k16, k ascending from +0 or C; then times the scale of the row, and of the column, each
+//           For i8, A (M,K) and B (N,K), both with rows along k.
+// Numerics  mma.sync m16n8k16, k ascending from +0 or C; i8 by m16n8k32 in 32 bits that wrap, then rounded to f32. Then times the scale of the row, and of the column, each
 //           product rounded; one rounding at the store. Zeros of both operands fill the summed index up to a
 //           whole step, and steps of zeros change nothing.
 // Schedule  a ring of STAGES steps of DEPTH along k in shared memory, filled by asynchronous copies of 16 bytes,
@@ -21,7 +22,15 @@
 // of 16 bytes are permuted within a row, so that the eight rows of an 8×8 matrix lie in
 // different banks.
 
-const int PIECE = 8; // elements of 16 bytes
+const int PIECE = 16 / sizeof(Input); // elements of 16 bytes
+
+#if IS_INT8
+typedef i32 Sum;
+typedef unsigned char Pattern;
+#else
+typedef float Sum;
+typedef u16 Pattern;
+#endif
 
 // ---- from memory to shared memory ----
 
@@ -50,6 +59,13 @@ DEVICE u32 ring_address() {
 }
 
 DEVICE u32 pair(u16 low, u16 high) { return low | (u32)high << 16; }
+
+// The patterns of neighbours in memory.
+DEVICE u32 word_of(const Pattern* e) {
+    u32 word = 0;
+    UNROLL for (int i = 0; i < PIECE / 4; i++) word |= (u32)e[i] << 8 * sizeof(Input) * i;
+    return word;
+}
 
 template <int LINES, int DEPTH, bool CONTIGUOUS, int THREADS, bool ANY_ADDRESS>
 struct Loader {
@@ -90,17 +106,17 @@ struct Loader {
         if (!ANY_ADDRESS || is_vector) {
             ROLLED for (int i = 0; i < Shape::COUNT; i++) {
                 copy_async_16(ring_address() + offset + Shape::place(row + i * Shape::APART, first / PIECE), at,
-                              row + i * Shape::APART < rows ? elements * 2 : 0);
+                              row + i * Shape::APART < rows ? elements * (int)sizeof(Input) : 0);
                 at += apart;
             }
         } else {
             SHARED_DYN(unsigned char, memory);
             UNROLL_TWICE for (int i = 0; i < Shape::COUNT; i++) {
                 int n = row + i * Shape::APART < rows ? elements : 0;
-                u16 e[PIECE];
-                UNROLL for (int j = 0; j < PIECE; j++) e[j] = j < n ? at[j] : (u16)0;
+                Pattern e[PIECE];
+                UNROLL for (int j = 0; j < PIECE; j++) e[j] = j < n ? (Pattern)at[j] : (Pattern)0;
                 *reinterpret_cast<uint4_aligned*>(memory + offset + Shape::place(row + i * Shape::APART, first / PIECE)) =
-                    uint4_aligned{pair(e[0], e[1]), pair(e[2], e[3]), pair(e[4], e[5]), pair(e[6], e[7])};
+                    uint4_aligned{word_of(e), word_of(e + PIECE / 4), word_of(e + PIECE / 2), word_of(e + PIECE / 4 * 3)};
                 at += apart;
             }
         }
@@ -115,7 +131,7 @@ struct Loader {
 
 // ---- from shared memory to results ----
 
-// Where the lanes of a warp read 16 lines by 16 along k, as four 8×8 matrices in the order
+// Where the lanes of a warp read 16 lines by 32 bytes along k, as four matrices of 8 by 16 bytes in the order
 // that an mma takes them: the left operand's lines first, the right operand's k first.
 template <class Shape, bool CONTIGUOUS, bool LINES_FIRST>
 struct Reader {
@@ -127,7 +143,7 @@ struct Reader {
         at = CONTIGUOUS ? Shape::place(line + by_line * 8 + lane % 8, by_k) : Shape::place(by_k * 8 + lane % 8, line / PIECE + by_line);
     }
 
-    // The 16 lines of index i, and the 16 of k of index k.
+    // The 16 lines of index i, and the 32 bytes along k of index k.
     DEVICE void load(u32 (&words)[4], u32 step, int i, int k) const {
         if (CONTIGUOUS) load_matrix_4(words, step + (at ^ k * 32) + i * 16 * Shape::PITCH);
         else load_matrix_4_transposed(words, step + (at ^ i * 32) + k * 16 * Shape::PITCH);
@@ -204,7 +220,7 @@ struct Tile {
     typedef Step<TALL, DEPTH, !TRANSPOSE_LEFT, THREADS> Left;
     typedef Step<WIDE, DEPTH, TRANSPOSE_RIGHT, THREADS> Right;
     static const int BYTES = Left::BYTES + Right::BYTES; // of a stage
-    static const int DOWN = WARP_TALL / 16, ACROSS = WARP_WIDE / 16, PARTS = DEPTH / 16;
+    static const int DOWN = WARP_TALL / 16, ACROSS = WARP_WIDE / 16, PARTS = DEPTH * sizeof(Input) / 32;
     static_assert(PARTS % 2 == 0 && STAGES >= 2, "fragments and stages take turns");
 #if FUSED
     // Where sums lie in the memory of the stages.
@@ -224,8 +240,8 @@ struct Tile {
     int fetched; // steps
     u32 filled;  // the offset of the stage that the next copies fill
     u32 current; // the address of the stage that is being multiplied
-    u32 a[2][DOWN][4], b[2][ACROSS][4]; // of the present 16 of k and of the next, in turns
-    float sums[DOWN][ACROSS * 2][4];
+    u32 a[2][DOWN][4], b[2][ACROSS][4]; // of the present 32 bytes along k and of the next, in turns
+    Sum sums[DOWN][ACROSS * 2][4];
 
     DEVICE Tile(const Params& p, i64 first_row, i64 first_col, int row, int col)
         : left(p.left, p.left_stride, first_row, p.rows, p.left_vector),
@@ -256,7 +272,7 @@ struct Tile {
         filled = filled + BYTES == STAGES * BYTES ? 0 : filled + BYTES;
     }
 
-    // Reads the 16 of k of index part in the current stage.
+    // Reads the 32 bytes along k of index part in the current stage.
     DEVICE void read(int turn, int part) {
         UNROLL for (int i = 0; i < DOWN; i++) left_reader.load(a[turn][i], current, i, part);
         UNROLL for (int j = 0; j < ACROSS; j++) right_reader.load(b[turn][j], current + Left::BYTES, j, part);
@@ -306,14 +322,14 @@ struct Tile {
         }
 
         const Results results(p, first_row + row + lane / 4, first_col + col + lane % 4 * 2);
-        if (ACCUMULATE) {
+        if constexpr (ACCUMULATE) {
             UNROLL for (int i = 0; i < DOWN; i++)
                 UNROLL for (int j = 0; j < ACROSS * 2; j++)
                     UNROLL for (int n = 0; n < 4; n += 2) results.load(&t.sums[i][j][n], i * 16 + n * 4, j * 8);
         } else {
             UNROLL for (int i = 0; i < DOWN; i++)
                 UNROLL for (int j = 0; j < ACROSS * 2; j++)
-                    UNROLL for (int n = 0; n < 4; n++) t.sums[i][j][n] = 0.0f;
+                    UNROLL for (int n = 0; n < 4; n++) t.sums[i][j][n] = 0;
         }
 
         copy_async_wait<STAGES - 2>();
@@ -335,29 +351,33 @@ struct Tile {
         end_block<ROWS, COLS, THREADS>(p, p.begin, p.rows, memory, first_row, first_col, threadIdx.x, Sums{});
         return;
 #endif
+        float sums[DOWN][ACROSS * 2][4]; // rounded, if they are integers
+        UNROLL for (int i = 0; i < DOWN; i++)
+            UNROLL for (int j = 0; j < ACROSS * 2; j++)
+                UNROLL for (int n = 0; n < 4; n++) sums[i][j][n] = (float)t.sums[i][j][n];
 #if SCALED
         UNROLL for (int i = 0; i < DOWN; i++)
             UNROLL for (int j = 0; j < ACROSS * 2; j++)
                 UNROLL for (int n = 0; n < 4; n++) {
                     int r = i * 16 + n / 2 * 8, c = j * 8 + n % 2; // as results has them
                     if (r < results.rows && c < results.cols)
-                        t.sums[i][j][n] = scaled(p, t.sums[i][j][n], first_row + row + lane / 4 + r, first_col + col + lane % 4 * 2 + c);
+                        sums[i][j][n] = scaled(p, sums[i][j][n], first_row + row + lane / 4 + r, first_col + col + lane % 4 * 2 + c);
                 }
 #endif
         if constexpr (sizeof(Output) == 2 && ACROSS % 2 == 0) {
             if (p.result_vector) {
-                t.store_vectors(p, first_row + row, first_col + col);
+                store_vectors(p, sums, first_row + row, first_col + col);
                 return;
             }
         }
         UNROLL for (int i = 0; i < DOWN; i++)
             UNROLL for (int j = 0; j < ACROSS * 2; j++)
-                UNROLL for (int n = 0; n < 4; n += 2) results.store(&t.sums[i][j][n], i * 16 + n * 4, j * 8);
+                UNROLL for (int n = 0; n < 4; n += 2) results.store(&sums[i][j][n], i * 16 + n * 4, j * 8);
     }
 
     // Stores results of 16 bits, 16 bytes at a time: four lanes, which have a row of each of
     // four products, get one product's each.
-    DEVICE void store_vectors(const Params& p, i64 row, i64 col) const {
+    static DEVICE void store_vectors(const Params& p, const float (&sums)[DOWN][ACROSS * 2][4], i64 row, i64 col) {
         const int lane = threadIdx.x % 32;
         const Results results(p, row + lane / 4, col + lane % 4 * 8);
         UNROLL for (int i = 0; i < DOWN; i++)

@@ -454,12 +454,12 @@ static bool is_same(const Multiplication& x, const Multiplication& y) {
 struct Operand {
     int rank;
     unsigned at, next, group, line;
-    bool is_transposed, is_fp8;
+    bool is_transposed, has_bytes;
     Place where;
 
-    Operand(const Fiber& f, uint64_t d, bool is_transposed, bool is_fp8, Where where)
+    Operand(const Fiber& f, uint64_t d, bool is_transposed, bool has_bytes, Where where)
         : rank(f.rank), at((unsigned)(d & 0x3fff) << 4), next((unsigned)(d >> 16 & 0x3fff) << 4), group((unsigned)(d >> 32 & 0x3fff) << 4), line(line_bytes_of(d)),
-          is_transposed(is_transposed), is_fp8(is_fp8), where(place(where)) {}
+          is_transposed(is_transposed), has_bytes(has_bytes), where(place(where)) {}
 
     // read calls put(i, k, pattern) for all summed indices, 32 bytes of them, of eight elements
     // from i on.
@@ -483,10 +483,10 @@ struct Operand {
                 if (!fetch(at + (unsigned)(i / 8) * group + (unsigned)(j * 128 + half * 16), piece)) {
                     return false;
                 }
-                for (int n = 0; n < 16 && is_fp8; n++) {
+                for (int n = 0; n < 16 && has_bytes; n++) {
                     put(i + j, half * 16 + n, (uint16_t)(piece[n / 2] >> n % 2 * 8 & 0xff));
                 }
-                for (int n = 0; n < 8 && !is_fp8; n++) {
+                for (int n = 0; n < 8 && !has_bytes; n++) {
                     put(i + j, half * 8 + n, piece[n]);
                 }
             }
@@ -527,8 +527,8 @@ static void multiply_late(Fiber* lanes) {
     static float acc[16][MMA_COLUMNS];
     const Multiplication m = state_of(*lanes).products[0];
     Format f((FormatName)m.w.format);
-    bool is_fp8 = f.depth == 32;
-    Operand a(*lanes, m.w.a, m.w.transposes_a, is_fp8, m.where), b(*lanes, m.w.b, m.w.transposes_b, is_fp8, m.where);
+    bool has_bytes = f.depth == 32;
+    Operand a(*lanes, m.w.a, m.w.transposes_a, has_bytes, m.where), b(*lanes, m.w.b, m.w.transposes_b, has_bytes, m.where);
     for (int n = 0; n < m.w.columns; n += 8) {
         if (!b.read(n, [&](int n, int k, uint16_t pattern) { right.pattern[k][n] = pattern; })) {
             return;
@@ -543,10 +543,6 @@ static void multiply_late(Fiber* lanes) {
             return;
         }
     }
-    unpack(right, f, m.w.columns);
-    for (Left& l : left) {
-        unpack(l, f);
-    }
     for (int l = 0; l < 32; l++) {
         ThreadState& t = state_of(lanes[l]);
         const float* value = t.chains[(size_t)t.products[0].chain].value;
@@ -554,7 +550,15 @@ static void multiply_late(Fiber* lanes) {
             acc[l / 4 + j / 2 % 2 * 8][j / 4 * 8 + l % 4 * 2 + j % 2] = m.w.accumulates ? value[j] : 0;
         }
     }
-    multiplication(m.w.step, m.w.bits)(f, left, 16, right, m.w.columns, Model{m.w.bits, m.w.result}, acc);
+    if (m.w.format == I8) {
+        multiply_bytes(left, 16, right, m.w.columns, acc);
+    } else {
+        unpack(right, f, m.w.columns);
+        for (Left& l : left) {
+            unpack(l, f);
+        }
+        multiplication(m.w.step, m.w.bits)(f, left, 16, right, m.w.columns, Model{m.w.bits, m.w.result}, acc);
+    }
     for (int l = 0; l < 32; l++) {
         ThreadState& t = state_of(lanes[l]);
         Chain& c = t.chains[(size_t)t.products[0].chain];

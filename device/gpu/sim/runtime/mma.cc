@@ -207,6 +207,19 @@ Multiply fastest() {
     return multiply_plainly<L>;
 }
 
+void multiply_bytes(const Left* left, int rows, const Right& right, int columns, float (*acc)[MMA_COLUMNS]) {
+    for (int row = 0; row < rows; row++) {
+        for (int n = 0; n < columns; n++) {
+            uint32_t sum;
+            memcpy(&sum, &acc[row][n], sizeof(sum));
+            for (int k = 0; k < 32; k++) {
+                sum += (uint32_t)((int8_t)left[row].pattern[k] * (int8_t)right.pattern[k][n]);
+            }
+            memcpy(&acc[row][n], &sum, sizeof(sum));
+        }
+    }
+}
+
 Multiply multiplication(int step, int bits) {
     static const Multiply of_32 = fastest<32>(), of_16 = fastest<16>(), of_8 = fastest<8>(), of_4 = fastest<4>();
     if (bits < 1 || bits > 26) {

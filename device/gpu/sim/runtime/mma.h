@@ -1,4 +1,4 @@
-// The models mma(L,F) and mma(L,F,R) of num/mma.go, for matrices: steps of L products, each
+// The models mma(L,F) and mma(L,F,R) of num/mma.go, for matrices, and products of bytes, which are exact. Models: steps of L products, each
 // exact, aligned at the largest exponent of products and accumulator or at -133, truncated to
 // F fractional bits there; the exact sum is truncated to binary32, or to R fractional bits.
 #ifndef TOKITAI_MMA_H
@@ -22,7 +22,7 @@ struct Model {
     int bits, result;
 };
 
-enum FormatName { F16, BF16, E4M3, E5M2 };
+enum FormatName { F16, BF16, E4M3, E5M2, I8 };
 
 // Format is how factors are stored.
 struct Format {
@@ -30,7 +30,7 @@ struct Format {
     int special;               // the least pattern of infinities and NaN
     int depth;                 // products of an instruction
     explicit Format(FormatName name) {
-        static const Format all[] = {{10, 15, 15, 0x7c00, 16}, {7, 127, 15, 0x7f80, 16}, {3, 7, 7, 0x7f, 32}, {2, 15, 7, 0x7c, 32}};
+        static const Format all[] = {{10, 15, 15, 0x7c00, 16}, {7, 127, 15, 0x7f80, 16}, {3, 7, 7, 0x7f, 32}, {2, 15, 7, 0x7c, 32}, {0, 0, 7, 0x100, 32}};
         *this = all[name];
     }
     Format(int fraction, int bias, int width, int special, int depth) : fraction(fraction), bias(bias), width(width), special(special), depth(depth) {}
@@ -86,6 +86,9 @@ void unpack(Right& r, const Format& f, int columns);
 
 // Multiply adds the products of rows and columns to acc.
 typedef void (*Multiply)(const Format& f, const Left* left, int rows, const Right& right, int columns, Model m, float (*acc)[MMA_COLUMNS]);
+
+// multiply_bytes adds the products of rows and columns in i8 to acc, whose patterns are those of int32 that wrap.
+void multiply_bytes(const Left* left, int rows, const Right& right, int columns, float (*acc)[MMA_COLUMNS]);
 
 // multiplication returns what multiplies by a model, or null if the simulator does not know it.
 Multiply multiplication(int step, int bits);

@@ -42,17 +42,17 @@ struct Matrices {
 };
 
 struct Product {
-    float* d;
+    void* d;
     const u32 *a, *b;
-    bool is_bf16;
+    int format; // as of Wgmma
     int step, bits;
 };
 
 struct Wgmma {
-    float* d;
+    float* d; // patterns of int32 for i8
     u64 a, b;
     int columns;
-    int format; // 0 f16, 1 bf16, 2 e4m3, 3 e5m2
+    int format; // 0 f16, 1 bf16, 2 e4m3, 3 e5m2, 4 i8
     bool transposes_a, transposes_b, accumulates;
     int step, bits, result; // the model mma(step,bits,result)
     const u32* left;        // a in registers, or null
@@ -116,10 +116,13 @@ DEVICE void shared_keep_8(u32 at, int count, SIM_WHERE) {
 }
 
 DEVICE void mma_16_8_16_f16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2], SIM_WHERE) {
-    sim::multiply({d, a, b, false, TOKITAI_MMA_STEP, TOKITAI_MMA_BITS}, SIM_HERE);
+    sim::multiply({d, a, b, 0, TOKITAI_MMA_STEP, TOKITAI_MMA_BITS}, SIM_HERE);
 }
 DEVICE void mma_16_8_16_bf16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2], SIM_WHERE) {
-    sim::multiply({d, a, b, true, TOKITAI_MMA_STEP, TOKITAI_MMA_BITS}, SIM_HERE);
+    sim::multiply({d, a, b, 1, TOKITAI_MMA_STEP, TOKITAI_MMA_BITS}, SIM_HERE);
+}
+DEVICE void mma_16_8_32_i8(i32 (&d)[4], const u32 (&a)[4], const u32 (&b)[2], SIM_WHERE) {
+    sim::multiply({d, a, b, 4, TOKITAI_MMA_STEP, TOKITAI_MMA_BITS}, SIM_HERE);
 }
 
 DEVICE void named_barrier(int number, int threads, SIM_WHERE) { sim::named_barrier(number, threads, SIM_HERE); }
@@ -191,8 +194,8 @@ DEVICE void wgmma_wait(SIM_WHERE) {
     sim::wgmma_wait(LEFT, SIM_HERE);
 }
 
-template <int COUNT>
-DEVICE void wgmma_done(float (&)[COUNT]) {}
+template <class T, int COUNT>
+DEVICE void wgmma_done(T (&)[COUNT]) {}
 
 template <int N, bool IS_BF16, bool TRANSPOSE_A, bool TRANSPOSE_B>
 DEVICE void wgmma_64_N_16(float (&d)[N / 2], u64 a, u64 b, i32 accumulate, SIM_WHERE) {
@@ -210,6 +213,12 @@ template <int N, bool IS_E5M2>
 DEVICE void wgmma_64_N_32(float (&d)[N / 2], u64 a, u64 b, i32 accumulate, SIM_WHERE) {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "no wgmma of so many columns");
     sim::wgmma({d, a, b, N, IS_E5M2 ? 3 : 2, false, false, accumulate != 0, 32, 13, 13, nullptr}, SIM_HERE);
+}
+
+template <int N>
+DEVICE void wgmma_64_N_32_i8(i32 (&d)[N / 2], u64 a, u64 b, i32 accumulate, SIM_WHERE) {
+    static_assert(N % 8 == 0 && N >= 8 && N <= 256, "no wgmma of so many columns");
+    sim::wgmma({reinterpret_cast<float*>(d), a, b, N, 4, false, false, accumulate != 0, 32, 13, 13, nullptr}, SIM_HERE);
 }
 
 #endif

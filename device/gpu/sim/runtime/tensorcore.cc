@@ -219,35 +219,44 @@ void store_matrix_4(Matrices m, Where where) {
 
 // ---- mma.sync.m16n8k16 ----
 
-// Lane l has of a row l / 4 (a[0], a[2]) and 8 more (a[1], a[3]), elements 2(l % 4) and the next
-// (a[0], a[1]) and 8 more (a[2], a[3]); of column l / 4 of b the same elements; of d rows l / 4
+// Lane l has of a row l / 4 (a[0], a[2]) and 8 more (a[1], a[3]), the 4 bytes at 4(l % 4) along the summed index
+// (a[0], a[1]) and 16 bytes further (a[2], a[3]); of column l / 4 of b the same; of d rows l / 4
 // and 8 more, columns 2(l % 4) and the next.
 static void multiply_fragments(Fiber* lanes, int) {
     static Left left[16];
     static Right right;
     static float acc[16][MMA_COLUMNS];
     const Product& first = *static_cast<Product*>(lanes[0].operands);
-    Format f(first.is_bf16 ? BF16 : F16);
+    Format f((FormatName)first.format);
+    const int bits = 256 / f.depth, per_word = 32 / bits; // of an element, and elements of a word
     for (int l = 0; l < 32; l++) {
         const Product& p = *static_cast<Product*>(lanes[l].operands);
-        int row = l / 4, col = l % 4 * 2;
-        for (int i = 0; i < 8; i++) {
-            left[row + i / 2 % 2 * 8].pattern[col + i % 2 + i / 4 * 8] = (uint16_t)(p.a[i / 2] >> i % 2 * 16);
+        int row = l / 4, k = l % 4 * per_word;
+        for (int i = 0; i < per_word; i++) {
+            for (int word = 0; word < 4; word++) {
+                left[row + word % 2 * 8].pattern[k + i + word / 2 * 4 * per_word] = (uint16_t)(p.a[word] >> i * bits & ((1u << bits) - 1));
+            }
+            for (int word = 0; word < 2; word++) {
+                right.pattern[k + i + word * 4 * per_word][row] = (uint16_t)(p.b[word] >> i * bits & ((1u << bits) - 1));
+            }
         }
         for (int i = 0; i < 4; i++) {
-            right.pattern[col + i % 2 + i / 2 * 8][row] = (uint16_t)(p.b[i / 2] >> i % 2 * 16);
-            acc[row + i / 2 * 8][col + i % 2] = p.d[i];
+            memcpy(&acc[row + i / 2 * 8][l % 4 * 2 + i % 2], static_cast<char*>(p.d) + i * 4, 4);
         }
     }
-    for (Left& l : left) {
-        unpack(l, f);
+    if (first.format == I8) {
+        multiply_bytes(left, 16, right, 8, acc);
+    } else {
+        for (Left& l : left) {
+            unpack(l, f);
+        }
+        unpack(right, f, 8);
+        multiplication(first.step, first.bits)(f, left, 16, right, 8, Model{first.bits, 23}, acc);
     }
-    unpack(right, f, 8);
-    multiplication(first.step, first.bits)(f, left, 16, right, 8, Model{first.bits, 23}, acc);
     for (int l = 0; l < 32; l++) {
         const Product& p = *static_cast<Product*>(lanes[l].operands);
         for (int i = 0; i < 4; i++) {
-            p.d[i] = acc[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2];
+            memcpy(static_cast<char*>(p.d) + i * 4, &acc[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2], 4);
         }
     }
 }
