@@ -52,6 +52,9 @@ func TestInt8MMA(t *testing.T) {
 			g := gen.New(fmt.Sprint(t.Name()))
 			p := &tables{accum: def.MMA(16, 25)}
 			for _, p.variant = range []gpu.Variant{gpu.Element, gpu.Vector} {
+				if isSmoke() && p.variant == gpu.Vector {
+					continue // nine tiles, which take long to compile
+				}
 				k := p.compile(t, gemm.Int8Definition, int8Formats(result))
 				for n, s := range int8Shapes {
 					lead, gap := 3, n%3

@@ -7,7 +7,7 @@
 //           once, then multiplied by the scale of the row, and of the column, each product rounded.
 // Schedule  a step of 16 words along k lies in shared memory; a word is four neighbours along k of i8, or one residue.
 //           A thread has 4x4 results. What is missing at the end of a row is 0, which changes no exact sum.
-// Requires  nothing beyond prelude.h; a word of i8 takes one dp4a where there is one
+// Requires  nothing beyond prelude.h; a word of i8 takes one dp4a where there is one. Tensor cores multiply i8 in mma.cu and hopper.cu
 
 #if IS_NARROW
 typedef u32 Word; // four neighbours along k
