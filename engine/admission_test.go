@@ -61,11 +61,14 @@ func flip(a num.Array) {
 
 // TestEverySelfTestCanFail changes one bit of one output of one self-test, for
 // every self-test of every shipped definition in every format, and once again for
-// every output. At level smoke, it is one format, and long runs for an eighth of the definitions.
+// every output. At level smoke, it is one format of a quarter of the definitions, and long runs for an eighth.
 func TestEverySelfTestCanFail(t *testing.T) {
 	q := newQueue(t)
 	defer engine.SetCorrupt(nil)
 	for i, d := range definitions() {
+		if !testlevel.InSample(i, testlevel.Pick(4, 1)) {
+			continue
+		}
 		l := engine.Lowerings(cpu.Backend, d)[0]
 		outputs := 0
 		for i := range d.Operands {
@@ -123,7 +126,7 @@ func TestEverySelfTestCanFail(t *testing.T) {
 }
 
 // TestKnownAnswersNeedNoReference admits every shipped definition in every format by
-// the committed answers alone.
+// the committed answers alone. At level smoke, it is a quarter of them in one format.
 func TestKnownAnswersNeedNoReference(t *testing.T) {
 	defer engine.SetReference(func(d *def.Definition, _ []num.Array, _ reference.Options) error {
 		return errors.New("the reference of " + d.Name + " runs")
@@ -135,7 +138,10 @@ func TestKnownAnswersNeedNoReference(t *testing.T) {
 	})()
 	q := newQueue(t, engine.WithLog(slog.New(slog.DiscardHandler)))
 	want := 0
-	for _, d := range definitions() {
+	for i, d := range definitions() {
+		if !testlevel.InSample(i, testlevel.Pick(4, 1)) {
+			continue
+		}
 		for _, dtypes := range d.Formats() {
 			if testlevel.Current() == testlevel.Smoke && d.Format(dtypes) != num.F16 {
 				continue

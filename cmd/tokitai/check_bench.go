@@ -124,12 +124,12 @@ func (m *speedMeter) open() (err error) {
 	return err
 }
 
-func openQueue(name string) (*engine.Queue, error) {
+func openQueue(name string, options ...engine.Option) (*engine.Queue, error) {
 	dev, err := backends.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	return engine.NewQueue(dev, engine.WithLog(warnings(io.Discard)))
+	return engine.NewQueue(dev, append(options, engine.WithLog(warnings(io.Discard)))...)
 }
 
 func (m *speedMeter) close(ctx context.Context) {

@@ -124,7 +124,7 @@ func (f *judgeFlags) printWritten(w io.Writer) (err error) {
 // conduct runs a verification, prints its results and writes its reports. It returns an error
 // unless everything is accepted.
 func (f *judgeFlags) conduct(c *cobra.Command, v *verification) (err error) {
-	if f.budget == 0 || f.out != "" || f.html != "" { // a short budget is better spent on cases
+	if f.out != "" || f.html != "" || f.json && f.budget == 0 { // reports name the program; a short budget is better spent on cases
 		if v.options.Program, err = programSHA256(); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tokitai/device/gpu/hip/standin"
+	"tokitai/engine"
 	"tokitai/internal/plaincpu"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
@@ -29,20 +30,34 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected outputs in testdata")
 
+// programVariable holds the SHA-256 of the program for the commands of scripts. Otherwise each of those
+// that write a report would read all of the program, which takes longer than to start it.
+const programVariable = "TOKITAI_SCRIPT_PROGRAM"
+
 // TestMain has tests run with what every processor has, unless they say otherwise: which
-// lowerings there are must not depend on the processor.
+// lowerings there are must not depend on the processor. At level smoke, commands that run a model
+// do without the self-tests of its kernels, which would take ten times as long as the model: there are a hundred such
+// commands, and the packages train, answer and serve run models with self-tests.
 func TestMain(m *testing.M) {
 	standin.Main()
 	plaincpu.Set()
+	modelAdmission = testlevel.Pick(engine.Off, engine.SelfTest)
 	testscript.Main(m, map[string]func(){"tokitai": func() {
 		plainFirst = 0 // what is printed must not depend on the machine's speed
+		if sum := os.Getenv(programVariable); sum != "" {
+			programSHA256 = func() (string, error) { return sum, nil }
+		}
+		if os.Getenv(refuserVariable) != "" {
+			beRefuser()
+			return
+		}
 		main()
 	}})
 }
 
 // TestScript runs testdata/script. Beside the usual commands there are:
 //
-//	exits CODE command...     run a command that ends with that exit code
+//	exits CODE command...     run a command that ends with that exit code; see below
 //	capture NAME REGEXP       set a variable to the first group of REGEXP in standard output
 //	matches PATTERN           a file's name matches the pattern
 //	tensors FILE TENSOR...    write a safetensors file; see parseTensor and foreignTensor
@@ -50,6 +65,9 @@ func TestMain(m *testing.M) {
 //	show FILE                 print metadata and values of a safetensors or .npy file
 //
 // and a condition, smoke, which holds unless TOKITAI_LEVEL asks for more.
+//
+// One process executes all commands "exits 2 tokitai ..." of a script, without standard input. One that
+// needs standard input, or a process of its own, is "exits 2 env tokitai ...".
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -59,11 +77,19 @@ func TestScript(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GOGC", "400") // hundreds of processes start, each with a heap of a few MiB
 			models, err := filepath.Abs("../../model/huggingface/testdata")
+			if err != nil {
+				return err
+			}
+			self, err := exec.LookPath("tokitai")
+			if err != nil {
+				return err
+			}
+			sum, err := programSHA256() // of this program, of which self is a copy
 			e.Setenv("MODELS", models)
+			e.Setenv("TOKITAI", self)
+			e.Setenv(programVariable, sum)
 			if err == nil {
-				var self string
-				self, err = exec.LookPath("tokitai")
-				e.Setenv("TOKITAI", self)
+				e.Values[refuserVariable], err = newRefuser(e)
 			}
 			return err
 		},
@@ -82,14 +108,8 @@ func TestScript(t *testing.T) {
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		var failed *exec.ExitError
-		if !errors.As(err, &failed) {
-			ts.Fatalf("%v", err)
-		}
-		got = failed.ExitCode()
-	}
+	got, err := runInScript(ts, want, args[1:])
+	ts.Check(err)
 	if neg || got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}

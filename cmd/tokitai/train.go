@@ -334,9 +334,12 @@ func readData(path, suffix string, s *train.Settings, tokens func(data.Documents
 	return tokens(documents)
 }
 
+// modelAdmission is that of the queues on which models run.
+var modelAdmission = engine.SelfTest
+
 // withQueue calls f with a queue on a device, which is closed afterwards.
 func withQueue(c *cobra.Command, device string, f func(q *engine.Queue) error) error {
-	q, err := openQueue(device)
+	q, err := openQueue(device, engine.WithAdmission(modelAdmission))
 	if err != nil {
 		return err
 	}

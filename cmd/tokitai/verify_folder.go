@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"tokitai/evidence"
 	"tokitai/internal/leftover"
@@ -159,8 +160,9 @@ func prepareFolder(dir string) (undo func(), err error) {
 	return undo, nil
 }
 
-// programSHA256 returns the SHA-256 of the running program's file.
-func programSHA256() (string, error) {
+// programSHA256 returns the SHA-256 of the running program's file. It is computed once: that takes as long
+// as to judge a small case.
+var programSHA256 = sync.OnceValues(func() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("finding this program's file: %w", err)
@@ -175,4 +177,4 @@ func programSHA256() (string, error) {
 		return "", fmt.Errorf("reading this program's file: %w", err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
+})
