@@ -32,7 +32,7 @@ func testLevel() verify.Level {
 // someOf returns all targets or, at level smoke, some of every kind.
 func someOf(targets []*verify.Target) []*verify.Target {
 	var list []*verify.Target
-	for i := 0; i < len(targets); i += testlevel.Pick(26, 1) {
+	for i := 0; i < len(targets); i += testlevel.Pick(41, 1) {
 		list = append(list, targets[i])
 	}
 	return list
