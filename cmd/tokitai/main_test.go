@@ -159,6 +159,9 @@ func TestExamples(t *testing.T) {
 	copyExample(t, "softmax.cu")
 	copyExample(t, "softmax.hip")
 	copyExample(t, "softmax.c")
+	if testlevel.Current() == testlevel.Smoke {
+		doctorTests(t, "softmax.forward") // the script of doctor tests all kernels
+	}
 	seen, ran := map[string]bool{}, map[string]bool{}
 	eachCommand(func(path []string, c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {
