@@ -153,8 +153,8 @@ func TestReferenceIsAdmissible(t *testing.T) {
 func admitsReference(t *testing.T, l *engine.Lowering) {
 	q := newQueue(t)
 	for i, d := range definitions() {
-		// At level smoke, every definition is held to one of the two promises, in one format, in a fifth of the self-tests.
-		if testlevel.Current() == testlevel.Smoke && (i%2 == 0) != (l.Promise.Name == promise.Stable) {
+		// At level smoke, a third of the definitions are held to one of the two promises, in one format, in a fifth of the self-tests.
+		if testlevel.Current() == testlevel.Smoke && ((i%2 == 0) != (l.Promise.Name == promise.Stable) || !testlevel.InSample(i/2, 3)) {
 			continue
 		}
 		if d.IsExact() && l.Promise.Name == promise.Stable {
