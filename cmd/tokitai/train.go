@@ -334,7 +334,7 @@ func readData(path, suffix string, s *train.Settings, tokens func(data.Documents
 	return tokens(documents)
 }
 
-// modelAdmission is that of the queues on which models run.
+// modelAdmission is that of the queues on which models run. At level smoke, tests do without self-tests.
 var modelAdmission = engine.SelfTest
 
 // withQueue calls f with a queue on a device, which is closed afterwards.
