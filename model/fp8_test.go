@@ -60,7 +60,7 @@ func TestFP8Linear(t *testing.T) {
 	t.Parallel()
 	out := fp8Folders(t)
 	layers := 0
-	for _, name := range []string{"tensor", "static", "channel", "blocks", "compressed"} {
+	for _, name := range []string{"tensor", "static", "transformers", "channel", "blocks", "compressed"} {
 		f, w, trace := openFP8(t, filepath.Join(out, name))
 		for _, x := range trace.Entries {
 			layer, isInput := strings.CutSuffix(x.Name, ".x")

@@ -463,11 +463,16 @@ func (f *fields) rope(c *model.Config) {
 		r.fail("%srope_type is %q and type %q, want one of them", within, kind, t)
 	}
 	length := func() int {
-		n := r.size("original_max_position_embeddings", c.Block)
-		if original > 0 {
-			n = original // as transformers has it
+		const name = "original_max_position_embeddings"
+		switch {
+		case original == 0:
+			return r.size(name, c.Block)
+		case r.size(name, original) != original:
+			r.fail("%s%s is %d, and outside of it %d, want one number", within, name, r.size(name, original), original)
+		case kind == "yarn" && old != nil && r.get(name) == nil && original != c.Block:
+			r.fail("%s is %d, which version 5 of transformers takes for yarn, and version 4 does not: want it in rope_scaling", name, original)
 		}
-		return n
+		return original
 	}
 	s := model.Rope{Kind: kind}
 	switch kind {
@@ -496,6 +501,9 @@ func (f *fields) rope(c *model.Config) {
 		s.Short = model.NumbersOf(r.numbers("short_factor")...)
 		s.Factor = max(1, r.number("factor", float64(c.Block)/float64(s.Original)))
 		s.Amplitude = r.number("attention_factor", longAmplitude(s.Factor, s.Original))
+		if old != nil && r.get("attention_factor") == nil {
+			r.amplitudesOfVersions(s, original, c.Block)
+		}
 		c.Block = min(c.Block, s.Original)
 	default:
 		r.fail("%srope_type is %q, want default, linear, dynamic, llama3, yarn or longrope", within, kind)
@@ -535,6 +543,20 @@ func longAmplitude(factor float64, original int) float64 {
 		return 1
 	}
 	return math.Sqrt(1 + logarithm(factor)/logarithm(float64(original)))
+}
+
+// amplitudesOfVersions refuses settings of longrope that version 4 of transformers reads as another amplitude than version 5: a
+// length that stands outside of them replaces the factor there, and one that stands inside is not read.
+func (f *fields) amplitudesOfVersions(s model.Rope, outside, block int) {
+	factor, length := s.Factor, block
+	if outside > 0 {
+		factor, length = float64(block)/float64(outside), outside
+	} else if f.get("factor") == nil {
+		return // version 4 refuses it
+	}
+	if four := longAmplitude(factor, length); four != s.Amplitude {
+		f.fail("%sattention_factor is missing, and by the other fields it is %v in version 4 of transformers, and %v in version 5: want it in the file", f.within, four, s.Amplitude)
+	}
 }
 
 // logarithm returns the natural logarithm, rounded once.

@@ -289,6 +289,13 @@ func TestBroken(t *testing.T) {
 	set := func(name string, value any) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) { edit(t, path, func(c map[string]any) { c[name] = value }) }
 	}
+	ropes := func(original any, scaling map[string]any) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			edit(t, path, func(c map[string]any) {
+				c["rope_scaling"], c["original_max_position_embeddings"] = scaling, original
+			})
+		}
+	}
 	raw := func(name, text string) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
 			if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o666); err != nil {
@@ -339,6 +346,12 @@ func TestBroken(t *testing.T) {
 				c["rope_parameters"] = map[string]any{"rope_type": "default"}
 			})
 		}},
+		{"rope_scaling.original_max_position_embeddings is 8, and outside of it 4, want one number", ropes(4, map[string]any{"rope_type": "yarn", "factor": 2, "original_max_position_embeddings": 8})},
+		{"original_max_position_embeddings is 4, which version 5 of transformers takes for yarn, and version 4 does not: want it in rope_scaling", ropes(4, map[string]any{"rope_type": "yarn", "factor": 2})},
+		{"rope_scaling.attention_factor is missing, and by the other fields it is 1.4142135623730951 in version 4 of transformers, and 1 in version 5",
+			ropes(4, map[string]any{"rope_type": "longrope", "factor": 1, "short_factor": []int{1, 2}, "long_factor": []int{1, 2}})},
+		{"it is 1.224744871391589 in version 4 of transformers, and 1.4142135623730951 in version 5",
+			ropes(nil, map[string]any{"rope_type": "longrope", "factor": 4, "original_max_position_embeddings": 4, "short_factor": []int{1, 2}, "long_factor": []int{1, 2}})},
 		{"rope_theta is 10000, and in rope_parameters 500", set("rope_parameters", map[string]any{"rope_type": "default", "rope_theta": 500})},
 		{"partial_rotary_factor is 0.5, which is not supported", set("partial_rotary_factor", 0.5)},
 		{"rope_parameters.full_attention is an object", set("rope_parameters", map[string]any{"full_attention": map[string]any{"rope_type": "default"}})},

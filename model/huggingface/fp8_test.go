@@ -40,6 +40,8 @@ func TestFP8(t *testing.T) {
 		"channel": {Scales: "rows", Except: inLayer1("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")},
 		"blocks":  {Scales: "blocks"},
 
+		"transformers": {Scales: "rows", IsStatic: true}, // the names that it writes
+
 		"experts_tensor":  {Scales: "rows", Except: model.NamesOf("model.layers.0.mlp.experts.up_proj", "model.layers.1.mlp.up_proj")},
 		"experts_static":  {Scales: "rows", IsStatic: true},
 		"experts_channel": {Scales: "rows", Except: inLayer1("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")},
@@ -126,6 +128,14 @@ func TestBrokenFP8(t *testing.T) {
 		}},
 		{"tensor", `quantization_config.fmt is "e5m2", which is not supported`, quantized("fmt", "e5m2")},
 		{"tensor", `quantization_config.scale_fmt is "ue8m0", which is not supported`, quantized("scale_fmt", "ue8m0")},
+		{"tensor", `quantization_config.expert_dtype is "fp4", which is not supported`, quantized("expert_dtype", "fp4")},
+		{"transformers", `scale "model.layers.1.mlp.up_proj.activation_scale" is [3], want one number`, tensorOf("model.layers.1.mlp.up_proj.activation_scale", func(e *safetensors.Entry) {
+			e.Shape, e.Data = []int{3}, make([]byte, 12)
+		})},
+		{"transformers", "activation_scale\" has 0 at 0, want numbers above 0", tensorOf("model.layers.1.mlp.up_proj.activation_scale", number(0))},
+		{"static", "1 scales belong to nothing that is scaled by config.json: model.layers.1.mlp.up_proj.activation_scale", func(_ map[string]any, file *safetensors.File) {
+			file.Entries = append(file.Entries, safetensors.Entry{Name: "model.layers.1.mlp.up_proj.activation_scale", DType: num.F32, Shape: []int{}, Data: make([]byte, 4)})
+		}},
 		{"tensor", "quantization_config.weight_block_size is [64 64], which is not supported: want [128 128]", quantized("weight_block_size", []int{64, 64})},
 		{"tensor", `quantization_config.activation_scheme is "none", want dynamic or static`, quantized("activation_scheme", "none")},
 		{"tensor", "quantization_config.modules_to_convert is a field that is not known here", quantized("modules_to_convert", []string{})},

@@ -321,7 +321,7 @@ func (p *peer) compare() {
 		head = w["model.embed_tokens.weight"]
 	}
 	p.judge("lm_head", model.Linear, nil, engine.Args{"x": p.get("lm_head.in"), "w": head}, engine.Args{"y": p.get("lm_head.out")})
-	if p.c.LogitCap > 0 {
+	if p.c.LogitCap > 0 && p.c.Format() == num.F32 { // in 16 bits transformers rounds inside of it
 		p.judge("cap", model.Cap, engine.Params{"cap": p.c.LogitCap}, engine.Args{"x": p.get("lm_head.out")}, engine.Args{"y": p.get("logits")})
 	}
 }
@@ -345,7 +345,8 @@ func (p *peer) embed(tokens *tensor.Tensor, out string) {
 		return
 	}
 	x, _ := tensor.FromFloat32(cpu.Queue().Device(), p.c.Format(), rows, len(ids), p.c.Width)
-	p.judge(out, model.Scale, engine.Params{"factor": float64(float32(p.c.EmbedScale))}, engine.Args{"x": x}, engine.Args{"y": p.get(out)})
+	factor := num.ArrayOf(p.c.Format(), 1, 1, float32(p.c.EmbedScale)) // transformers rounds it to the format of the network
+	p.judge(out, model.Scale, engine.Params{"factor": float64(factor.At(0, 0))}, engine.Args{"x": x}, engine.Args{"y": p.get(out)})
 }
 
 // norm judges a norm. In 16 bits transformers rounds the normalized row before it is scaled.
@@ -581,8 +582,8 @@ func (p *peer) mixture(name string) {
 
 // experts holds the output of all experts to binary64. Every element of it is a sum of K weighted sums of H products;
 // u bounds a rounding of binary32, and a sum of n terms errs by at most n*u of the sum of their sizes. The errors of
-// the hidden values, sums of W products each and an activation whose derivative is below 1.1, pass through the second
-// sum.
+// the hidden values, sums of W products each and an activation whose derivative is below 1.13 and which errs by at most
+// 16*u of its argument, pass through the second sum.
 func (p *peer) experts(name string, weights []float32, indices []int32, tokens int) {
 	const u = 0x1p-24
 	x, _ := p.get(name + "experts.in").Float32s()
@@ -612,9 +613,12 @@ func (p *peer) experts(name string, weights []float32, indices []int32, tokens i
 			for i := range hidden {
 				g, gError := dot(row, gates[(e*hidden+i)*wide:][:wide])
 				v, vError := dot(row, ups[(e*hidden+i)*wide:][:wide])
-				silu := g / (1 + math.Exp(-g))
-				h[i] = silu * v
-				hErrors[i] = 1.1*gError*(math.Abs(v)+vError) + math.Abs(silu)*vError + 16*u*math.Abs(h[i])
+				act := g / (1 + math.Exp(-g))
+				if p.c.FeedForward == "geglu" {
+					act = g / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g)))
+				}
+				h[i] = act * v
+				hErrors[i] = 1.13*gError*(math.Abs(v)+vError) + math.Abs(act)*vError + 16*u*math.Abs(g*v)
 			}
 			for o := range wide {
 				for i, w := range downs[(e*wide+o)*hidden:][:hidden] {

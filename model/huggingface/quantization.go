@@ -86,6 +86,7 @@ func partsOf(name string, experts int) []string {
 func (f *fields) fp8(c *model.Config) (excepted func(string) bool) {
 	f.must("fmt", "weights are in e4m3", `"e4m3"`, `"float8_e4m3fn"`)
 	f.must("scale_fmt", "scales are any numbers of binary32", `"float"`)
+	f.must("expert_dtype", "experts are in e4m3", `"fp8"`)
 	f.must("dequantize", "weights are multiplied as they are stored", "false")
 	f.kvCache()
 	c.FP8.Scales = "rows"
@@ -247,15 +248,19 @@ func (f *Folder) scalesOf(w *model.Value) []*model.Value {
 	return list
 }
 
-// tensorOfScale returns the tensor that has the scales of a linear layer, for a value that is made of them. DeepSeek's
-// name for those of weights ends in _inv.
+// tensorOfScale returns the tensor that has the scales of a linear layer, for a value that is made of them. DeepSeek and
+// transformers have other names for them than vLLM: those of weights end in _inv, and that of inputs is activation_scale.
 func (f *Folder) tensorOfScale(w *model.Value) string {
-	for _, end := range []string{model.WeightScale, model.ProductScale} {
-		if layer, is := strings.CutSuffix(w.Name, end); is {
-			if name := layer + model.WeightScale; !f.set.Has(name + "_inv") {
-				return name
+	for _, end := range []struct{ ours, name, other string }{
+		{model.WeightScale, model.WeightScale, model.WeightScale + "_inv"},
+		{model.ProductScale, model.WeightScale, model.WeightScale + "_inv"},
+		{model.InputScale, model.InputScale, ".activation_scale"},
+	} {
+		if layer, is := strings.CutSuffix(w.Name, end.ours); is {
+			if f.set.Has(layer+end.other) && !f.set.Has(layer+end.name) {
+				return layer + end.other
 			}
-			return layer + model.WeightScale + "_inv"
+			return layer + end.name
 		}
 	}
 	return w.Name

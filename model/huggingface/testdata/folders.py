@@ -47,15 +47,16 @@ cases = {
     "olmo2": ("olmo2", dict(attention_bias=True)),
     "olmo2-yarn": ("olmo2", dict(vocab_size=41, num_key_value_heads=1, tie_word_embeddings=True, rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=2.0, original_max_position_embeddings=32))),
     "olmoe": ("olmoe", dict(num_experts=4, num_experts_per_tok=2, num_key_value_heads=4)),
-    "olmoe-norm": ("olmoe", dict(num_experts=5, num_experts_per_tok=1, norm_topk_prob=True, num_key_value_heads=2)),
+    "olmoe-norm": ("olmoe", dict(hidden_act="gelu_pytorch_tanh", num_experts=5, num_experts_per_tok=1, norm_topk_prob=True, num_key_value_heads=2)),
     "gemma2-types": ("gemma2", dict(head_dim=256, attention_bias=True, num_key_value_heads=1, sliding_window=2, layer_types=["full_attention", "sliding_attention"], query_pre_attn_scalar=256)),
     "gemma2": ("gemma2", dict(head_dim=6, sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=3.0, query_pre_attn_scalar=9)),
     "gemma2-plain": ("gemma2", dict(head_dim=4, attn_logit_softcapping=None, final_logit_softcapping=None, tie_word_embeddings=False)),
+    "gemma2-bf16": ("gemma2", dict(hidden_size=20, head_dim=10, sliding_window=4)),
     "gpt2": ("gpt2", dict(n_inner=20)),
     "gpt2-odd": ("gpt2", dict(vocab_size=43, n_embd=15, n_head=3, activation_function="gelu_pytorch_tanh")),
     "gpt2-gelu": ("gpt2", dict(activation_function="gelu", tie_word_embeddings=False, scale_attn_weights=False)),
 }
-storage = {"mistral": torch.bfloat16, "qwen2": torch.float16}
+storage = {"mistral": torch.bfloat16, "qwen2": torch.float16, "gemma2-bf16": torch.bfloat16}
 
 
 def config_of(kind, extra):

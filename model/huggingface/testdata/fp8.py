@@ -111,6 +111,7 @@ EXPERTS = dict(num_experts=3, num_experts_per_tok=2, norm_topk_prob=True, mlp_on
 VARIANTS = {
     "tensor": ({"quant_method": "fp8", "activation_scheme": "dynamic", "ignored_layers": ["lm_head", "model.layers.1.mlp"]}, "tensor", "layers.1.mlp"),
     "static": ({"quant_method": "fp8", "activation_scheme": "static", "fmt": "e4m3", "modules_to_not_convert": ["lm_head", "q_proj"]}, "tensor", "q_proj"),
+    "transformers": ({"quant_method": "fp8", "activation_scheme": "static", "weight_block_size": None, "dequantize": False, "modules_to_not_convert": None, "modules_to_convert": None, "scale_fmt": "float", "expert_dtype": "fp8"}, "tensor", "none"),
     "channel": (compressed({"strategy": "channel"}, {"strategy": "token", "dynamic": True}), "channel", "layers.1.mlp"),
     "blocks": ({"quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3", "weight_block_size": [128, 128]}, "block", "none"),
     "compressed_blocks": (
@@ -144,6 +145,7 @@ def folder(path, quantization, scaling, except_):
         json.dump(config, f)
     weights, trace = File(), File()
     is_static = quantization.get("activation_scheme") == "static" or '"token"' not in json.dumps(quantization) and '"group"' not in json.dumps(quantization) and "config_groups" in quantization
+    ends = (".weight_scale_inv", ".activation_scale") if "expert_dtype" in quantization else (".weight_scale", ".input_scale")
     noise = lambda n: [0x3E00 | random.getrandbits(8) | random.getrandbits(1) << 15 for _ in range(n)]  # from 1/8 to 1/2
     ones = lambda n: [bf16(1.0)] * n
 
@@ -164,11 +166,11 @@ def folder(path, quantization, scaling, except_):
         elif scaling == "block":
             weights.f32(name + (".weight_scale_inv" if "weight_block_size" in quantization else ".weight_scale"), (down, across), scales)
         else:
-            weights.f32(name + ".weight_scale", () if is_static else (1,), scales)
+            weights.f32(name + ends[0], () if is_static else (1,), scales)
         given = None
         if is_static:
             given = f32(random.uniform(0.002, 0.004))
-            weights.f32(name + ".input_scale", (1,) if scaling == "tensor" else (), [given])
+            weights.f32(name + ends[1], (1,) if scaling == "tensor" else (), [given])
         if path.endswith("compressed_blocks"):
             return  # the same numbers by other names
         if name.startswith("model.layers.0") and name.endswith(("gate_proj", "down_proj") if experts else ("up_proj", "down_proj")):
