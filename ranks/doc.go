@@ -5,7 +5,7 @@
 // that has died, that has stopped, or that does not come to a call is named by a [PeerError].
 //
 // [Memory] is a group of processes of one machine, over memory that all of them have mapped. [Network] is one of
-// processes on any machines, over TCP. [Agree] compares what ranks must have in common before they begin.
+// processes on any machines, over TCP. Both are [Watched]. [Agree] compares what ranks must have in common before they begin.
 //
 // The package knows nothing of what the bytes mean, and starts no processes. Start with Group.
 package ranks
@@ -35,6 +35,17 @@ type Group interface {
 
 	// Close leaves the group. The other ranks have a [PeerError] if they wait for this one.
 	Close() error
+}
+
+// Watched is a group that can be asked between its calls whether all ranks can still go on.
+type Watched interface {
+	Group
+
+	// Watch returns a [PeerError] if a rank has ended without leaving, is silent or has failed. It does not wait.
+	Watch() error
+
+	// Fail tells the other ranks because of which one this one does not go on.
+	Fail(because *PeerError)
 }
 
 // PeerError reports a rank because of which the others cannot go on.

@@ -192,6 +192,20 @@ func (g *Memory) Broadcast(root int, data []byte) error {
 // Barrier implements [Group].
 func (g *Memory) Barrier() error { return g.AllGather(nil, make([][]byte, g.Size())) }
 
+// Watch implements [Watched].
+func (g *Memory) Watch() error {
+	var others []int // that have not left
+	for r := range g.heads {
+		if g.heads[r].load(stateWord) != left {
+			others = append(others, r)
+		}
+	}
+	return g.look(others, turnWord, 0, time.Now())
+}
+
+// Fail implements [Watched].
+func (g *Memory) Fail(because *PeerError) { g.leave(because) }
+
 // piece returns the k-th piece of data that is cut into pieces of a size.
 func piece(data []byte, k, size int) []byte {
 	return data[min(k*size, len(data)):min((k+1)*size, len(data))]

@@ -44,6 +44,7 @@ type peer struct {
 	wanted  chan want // by calls of this rank
 	failed  chan struct{}
 	failure error // once failed is closed
+	hasLeft bool  // likewise: it has said so itself
 	ending  chan struct{}
 }
 
@@ -178,6 +179,26 @@ func (g *Network) leave(err error) error {
 	return err
 }
 
+// Watch implements [Watched].
+func (g *Network) Watch() error {
+	for _, p := range g.peers {
+		if p == nil {
+			continue
+		}
+		select {
+		case <-p.failed:
+			if !p.hasLeft {
+				return p.failure
+			}
+		default:
+		}
+	}
+	return nil
+}
+
+// Fail implements [Watched].
+func (g *Network) Fail(because *PeerError) { g.leave(because) }
+
 // Close leaves the group.
 func (g *Network) Close() error {
 	g.once.Do(func() {
@@ -269,6 +290,7 @@ func (p *peer) readFrames(silence time.Duration) error {
 			if length > 0 {
 				return &PeerError{int(length) - 1, fmt.Sprintf("has failed, as rank %d says", p.rank)}
 			}
+			p.hasLeft = true
 			return &PeerError{p.rank, "has left"}
 		}
 		var w want

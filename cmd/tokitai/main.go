@@ -231,7 +231,7 @@ seconds.`,
 	root.AddCommand(
 		newVerify(), newCheck(), newEvidence(), newLedger(), newDoctor(),
 		newRun(), newExplain(), newAccuracy(), newProve(),
-		newTrain(), newRank(), newReplay(), newDiff(), newEval(), newExport(), newInfer(), newPage(),
+		newTrain(), newRank(), newCarry(), newReplay(), newDiff(), newEval(), newExport(), newInfer(), newPage(),
 		newGenerate(), newServe(),
 		newTokenize(), newDetokenize(), newChatTemplate(),
 		newBench(), newKernel(), newProcess(), newCache(), newVersion(), newCompletion(),

@@ -27,7 +27,7 @@ import (
 type trainFlags struct {
 	device, data, suffix, out, page, tensorboard string
 	set                                          []string
-	ranks, audit, experts                        string
+	ranks, transport, audit, experts             string
 	dryRun, diagnose, profile, json              bool
 }
 
@@ -69,7 +69,9 @@ run may go on with another one. If a process dies, the run goes on from its last
 --ranks env makes this process one of those that mpirun (of Open MPI or MPICH), srun or torchrun has
 started. On several machines TOKITAI_RANKS_ADDRESS is HOST:PORT of rank 0, unless the launcher says
 it, and TOKITAI_RANKS_SECRET a text that all of them know. If one dies, the others end with
-exit code 4, and the same commands go on from the last checkpoint.
+exit code 4, and the same commands go on from the last checkpoint. Their bytes go through shared
+memory on one machine and over TCP between several; --transport mpi has the launcher's own library
+of MPI move them, in a process beside each rank. No transport changes a bit.
 
 --experts divided divides the experts of a mixture among the ranks, for one that a single device
 cannot hold: each rank has the weights and moments of its experts alone, and rows of tokens go to the
@@ -110,6 +112,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	flags.StringVar(&f.out, "out", "", "`FOLDER` of the run, begun or resumed")
 	deviceFlag(flags, &f.device, "auto", "train on")
 	flags.StringVar(&f.ranks, "ranks", "1", "train with `N` processes of this machine; env for those that a launcher has started")
+	flags.StringVar(&f.transport, "transport", autoTransport, "with --ranks env, what moves the bytes between ranks: "+strings.Join(transports, ", "))
 	flags.StringVar(&f.experts, "experts", "whole", "what each rank has of the experts of a mixture: whole, or divided among the ranks")
 	flags.StringVar(&f.audit, "audit", "", "have two ranks compute a `SHARE` of the steps, from 0 to 1 or all, and compare all that ranks send and keep")
 	flags.StringVar(&f.page, "page", "", "serve a page of the run at `ADDRESS`, such as 127.0.0.1:8080; see 'tokitai page'")
@@ -120,6 +123,7 @@ Standard output has a line for each validation, and the last entry of the chain.
 	jsonFlag(c, &f.json)
 	registerProgress(c)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions(transports, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("experts", cobra.FixedCompletions([]cobra.Completion{"whole", "divided"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -269,6 +273,9 @@ func (f *trainFlags) launched(s *train.Settings) (*launch.Rank, error) {
 		return nil, wrongUse("--ranks is %q, want a number from 1 on, or env", f.ranks)
 	} else {
 		l.OnMachine = l.Size
+	}
+	if err := f.checkTransport(&l); err != nil {
+		return nil, err
 	}
 	if l.Size > s.Leaves {
 		return nil, wrongUse("--ranks is %d, want at most as many as leaves, %d", l.Size, s.Leaves)

@@ -62,9 +62,9 @@ func (f *trainFlags) trainLaunched(c *cobra.Command, q *engine.Queue, s train.Se
 	if err != nil {
 		return err
 	}
-	group, err := l.Meet(rankWindow)
+	group, err := f.meet(q, l)
 	if err != nil {
-		return &verdictError{exitUndecided, err}
+		return err
 	}
 	defer group.Close()
 	endsItself.Store(true) // rank 0 writes a checkpoint, for which it needs the others

@@ -5,25 +5,26 @@ package spawn
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// CloseOthers closes the inherited descriptors above keep. Call it first in main,
+// CloseOthers closes the inherited descriptors above keep, except those in also. Call it first in main,
 // before a C library opens a descriptor.
 //
 // Inherited descriptors have no close-on-exec flag, or exec would have closed them;
 // those that Go has opened since have the flag.
-func CloseOthers(keep int) error {
+func CloseOthers(keep int, also ...int) error {
 	entries, err := os.ReadDir(descriptorFolder)
 	if err != nil {
 		return fmt.Errorf("close inherited descriptors: %w", err)
 	}
 	for _, entry := range entries {
 		fd, err := strconv.Atoi(entry.Name())
-		if err != nil || fd <= keep {
+		if err != nil || fd <= keep || slices.Contains(also, fd) {
 			continue
 		}
 		// The folder's own descriptor is closed by now.

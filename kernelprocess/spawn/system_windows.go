@@ -14,7 +14,7 @@ func systemAttributes() *syscall.SysProcAttr {
 }
 
 // CloseOthers does nothing: a child gets the handles that it is meant to have.
-func CloseOthers(keep int) error { return nil }
+func CloseOthers(keep int, also ...int) error { return nil }
 
 // killGroup does nothing: there are no such groups.
 func killGroup(pid int) {}

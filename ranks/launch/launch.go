@@ -27,6 +27,7 @@ const (
 // Rank is what a launcher says to a process.
 type Rank struct {
 	ranks.Place        // without an address if the ranks meet by the name of the job
+	Launcher    string // "mpirun of Open MPI"
 	OnMachine   int    // ranks on the machine of this process
 	manager     string // descriptor of the socket to MPICH; "" under the others
 	job         string // what the ranks of one start of a job have in common, and no others on the machine; "" if nothing is known
@@ -34,7 +35,7 @@ type Rank struct {
 
 // Meet joins the group of the ranks of the job. It waits for all of them. On one machine, the bytes of each rank go through
 // window bytes of memory.
-func (r *Rank) Meet(window int) (ranks.Group, error) {
+func (r *Rank) Meet(window int) (ranks.Watched, error) {
 	if r.Address == "" {
 		return meetNeighbours(r, window)
 	}
@@ -47,6 +48,29 @@ func (r *Rank) MustEnd() bool { return r.manager != "" }
 
 // End has MPICH end all ranks of the job, by a message of its interface for processes, PMI. Under other launchers it does nothing.
 func (r *Rank) End(code int) { end(r.manager, code) }
+
+// Inherit returns the environment with which a process that this one starts reaches the launcher as this one does, for a library of MPI.
+// It has no secret. The process is to be started before release is called.
+func (r *Rank) Inherit(environ []string) (variables []string, release func(), err error) {
+	for _, variable := range environ {
+		if !strings.HasPrefix(variable, SecretVariable+"=") {
+			variables = append(variables, variable)
+		}
+	}
+	if r.manager == "" {
+		return variables, func() {}, nil
+	}
+	fd, release, err := inheritable(r.manager)
+	return append(variables, managerSocket+"="+fd), release, err
+}
+
+// Inherited returns the descriptor that a process has got by [Rank.Inherit]; -1 for none.
+func Inherited(variable func(name string) string) int {
+	if fd, err := strconv.Atoi(variable(managerSocket)); err == nil {
+		return fd
+	}
+	return -1
+}
 
 // launcher is a program that starts ranks, and the variables by which it tells each of them its place.
 type launcher struct {
@@ -95,6 +119,7 @@ func (from *launcher) read(variable func(name string) string) (r Rank, err error
 		}
 		return n
 	}
+	r.Launcher = from.name
 	r.Rank, r.Size, r.OnMachine = number(from.rank, variable(from.rank), 0), number(from.size, variable(from.size), 1), 1
 	if text := from.onMachine(variable); text != "" {
 		r.OnMachine = number("the number of ranks on this machine", text, 1)

@@ -22,6 +22,22 @@ func makerOf(descriptor string) string {
 	return strconv.Itoa(int(maker.Pid))
 }
 
+// firstInherited is above the descriptors that a process which is started gets otherwise.
+const firstInherited = 10
+
+// inheritable returns another descriptor of the same socket, which processes inherit, and what closes it.
+func inheritable(descriptor string) (number string, release func(), err error) {
+	fd, err := strconv.Atoi(descriptor)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s is %q, want a number", managerSocket, descriptor)
+	}
+	other, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD, firstInherited)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s is %d: %w", managerSocket, fd, err)
+	}
+	return strconv.Itoa(other), func() { unix.Close(other) }, nil
+}
+
 // end has the process that MPICH has started on this machine end all ranks of the job, once it has read what this one has
 // printed: the rest would be lost.
 func end(manager string, code int) {
