@@ -23,7 +23,7 @@ func launchedRun(folder, ranks string, steps int, seed string) []string {
 }
 
 // TestTrainLaunched: two processes, each started as a launcher does, have the chain of one, whether they meet by the name of their job or
-// at an address; one with another seed or another secret is refused by both.
+// at an address; one with another seed, another secret or another transport is refused by both.
 func TestTrainLaunched(t *testing.T) {
 	t.Parallel()
 	code, want, stderr := program(t.Context(), launchedRun(filepath.Join(t.TempDir(), "alone"), "1", 5, "1")...)
@@ -34,13 +34,15 @@ func TestTrainLaunched(t *testing.T) {
 	for _, c := range []struct {
 		atAddress    bool
 		seed, secret string // of rank 1
+		transports   [2]string
 		code         int
 		message      string
 	}{
-		{true, "1", secret, 0, ""},
-		{false, "1", secret, 0, ""},
-		{true, "2", secret, exitFailed, "rank 1 differs from rank 0 in the setting seed: 2, not 1"},
-		{false, "1", "another one", exitUndecided, "rank 1 has another TOKITAI_RANKS_SECRET than rank 0"},
+		{true, "1", secret, [2]string{"auto", "auto"}, 0, ""},
+		{false, "1", secret, [2]string{"shm", "shm"}, 0, ""},
+		{true, "2", secret, [2]string{"tcp", "tcp"}, exitFailed, "rank 1 differs from rank 0 in the setting seed: 2, not 1"},
+		{false, "1", "another one", [2]string{"auto", "auto"}, exitUndecided, "rank 1 has another TOKITAI_RANKS_SECRET than rank 0"},
+		{false, "1", secret, [2]string{"shm", "mpi"}, exitFailed, "rank 1 differs from rank 0 in the transport: mpi, not shm"},
 	} {
 		if !c.atAddress && runtime.GOOS != "linux" {
 			continue
@@ -59,7 +61,7 @@ func TestTrainLaunched(t *testing.T) {
 			if c.atAddress {
 				variables = append(variables, launch.AddressVariable+"="+address)
 			}
-			both = append(both, startProgramIn(t, variables, launchedRun(folder, "env", 5, own[0])...))
+			both = append(both, startProgramIn(t, variables, append(launchedRun(folder, "env", 5, own[0]), "--transport", c.transports[rank])...))
 		}
 		for rank, p := range both {
 			out, err := io.ReadAll(p.stdout)

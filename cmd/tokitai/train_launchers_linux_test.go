@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"tokitai/internal/await"
+	"tokitai/internal/testlevel"
 	"tokitai/internal/tool"
 	"tokitai/train"
 )
@@ -58,6 +59,7 @@ type jobs struct {
 	program, script, processes string
 	launcher                   func(ranks int) []string
 	variables                  []string
+	transport                  []string // flags of runs that testChain and testKilled start
 }
 
 // start starts ranks that train.
@@ -81,10 +83,16 @@ func (j *jobs) start(t *testing.T, ranks int, output *bytes.Buffer, args []strin
 }
 
 // TestTrainUnderLaunchers: under each launcher that is installed, a run of three ranks one of which is killed at random names it and ends,
-// goes on with two, and has the chain of one process. If one has another secret, or cannot read the data, all end.
+// goes on with two, and has the chain of one process. If one has another secret, or cannot read the data, all end. Under both MPIs the
+// bytes go by their libraries until the kill, and by shared memory afterwards; other numbers of ranks have the chain of one process too.
 func TestTrainUnderLaunchers(t *testing.T) {
 	const steps = 150
 	code, want, stderr := program(t.Context(), launchedRun(filepath.Join(t.TempDir(), "alone"), "1", steps, "1")...)
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	const fewSteps = 8
+	code, few, stderr := program(t.Context(), launchedRun(filepath.Join(t.TempDir(), "alone"), "1", fewSteps, "1")...)
 	if code != 0 {
 		t.Fatal(stderr)
 	}
@@ -116,6 +124,12 @@ func TestTrainUnderLaunchers(t *testing.T) {
 			if err := os.WriteFile(j.script, []byte(rankScript), 0o755); err != nil {
 				t.Fatal(err)
 			}
+			if strings.HasSuffix(name, "MPI") || name == "MPICH" {
+				j.transport = []string{"--transport", mpiTransport}
+				for n := testlevel.Pick(4, 1, 1, 1); n <= 4; n++ {
+					j.testChain(t, n, fewSteps, few)
+				}
+			}
 			j.testKilled(t, steps, want)
 			for variable, message := range map[string]string{"ODD": "rank 1 has another TOKITAI_RANKS_SECRET than rank 0", "WITHOUT": filepath.Join(folder, "none")} {
 				var output bytes.Buffer
@@ -128,6 +142,20 @@ func TestTrainUnderLaunchers(t *testing.T) {
 	}
 }
 
+// testChain compares a run with one of one process.
+func (j *jobs) testChain(t *testing.T, ranks, steps int, want string) {
+	t.Helper()
+	var output bytes.Buffer
+	folder := filepath.Join(t.TempDir(), "run")
+	if err := j.start(t, ranks, &output, append(launchedRun(folder, launchedRanks, steps, "1"), j.transport...)).Wait(); err != nil {
+		t.Errorf("%d ranks: %v, %s", ranks, err, output.String())
+	}
+	lines, err := train.ReadMetrics(folder)
+	if err != nil || len(lines) < steps || !strings.Contains(want, "chain "+lines[steps-1].Chain+"\n") {
+		t.Errorf("%d ranks: %d lines, want those of a run that ends with %q; %v", ranks, len(lines), want, err)
+	}
+}
+
 // testKilled kills a rank of a run, and resumes it. All of it is to end as one process alone does.
 func (j *jobs) testKilled(t *testing.T, steps int, want string) {
 	seed := rand.Uint64()
@@ -135,7 +163,7 @@ func (j *jobs) testKilled(t *testing.T, steps int, want string) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	folder := filepath.Join(j.processes, "run")
 	var output bytes.Buffer
-	c := j.start(t, 3, &output, launchedRun(folder, launchedRanks, steps, "1"))
+	c := j.start(t, 3, &output, append(launchedRun(folder, launchedRanks, steps, "1"), j.transport...))
 	at, rank := 5+random.IntN(40), random.IntN(3)
 	await.For(t, "steps", func() bool { return stepsOf(folder) >= at })
 	text, err := os.ReadFile(filepath.Join(j.processes, strconv.Itoa(rank)))

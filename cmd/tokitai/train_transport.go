@@ -120,4 +120,3 @@ func carry(transport, launcher string) error {
 		return mpi.Open(launcher)
 	})
 }
-

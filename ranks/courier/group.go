@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -134,6 +133,9 @@ func (g *Group) Rank() int { return g.control.Rank() }
 // Size returns the number of ranks.
 func (g *Group) Size() int { return g.control.Size() }
 
+// PID returns the id of the process that calls the library.
+func (g *Group) PID() int { return g.child.PID() }
+
 // do has the process do something for which it needs the other ranks. If it fails, the others learn because of whom.
 func (g *Group) do(r *request) (*reply, error) {
 	if g.isBroken {
@@ -192,17 +194,22 @@ func (g *Group) died(err error) error {
 // of a rank before the group does.
 const patience = 3 * time.Second
 
-// findCause returns the error of the rank because of which the library has failed; nil if it is this one.
+// findCause returns the error of the rank because of which the library has failed; nil if it is this one. A rank whose process has ended
+// does not wait, so that the others hear of it while they do.
 func (g *Group) findCause(err error) *ranks.PeerError {
-	if e, ok := errors.AsType[*diedError](err); ok && e.status.Signal == os.Kill {
-		return nil // no library does that to itself
+	until := time.Now().Add(patience)
+	if _, hasDied := errors.AsType[*diedError](err); hasDied {
+		until = time.Time{}
 	}
-	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(watchEvery) {
+	for {
 		if e, isPeer := errors.AsType[*ranks.PeerError](g.control.Watch()); isPeer {
 			return e
 		}
+		if time.Now().After(until) {
+			return nil
+		}
+		time.Sleep(watchEvery)
 	}
-	return nil
 }
 
 // watchEvery is how often a rank that waits for its library looks for ranks that have ended.

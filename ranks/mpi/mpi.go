@@ -69,8 +69,8 @@ var _ courier.Library = (*Library)(nil)
 
 // Sonames of libraries. Debian's MPICH has one of its own.
 var (
-	openMPI = []string{"libmpi.so.40", "libmpi.so"}
-	mpich   = []string{"libmpich.so.12", "libmpi.so.12", "libmpich.so"}
+	openMPIFiles = []string{"libmpi.so.40", "libmpi.so"}
+	mpichFiles   = []string{"libmpich.so.12", "libmpi.so.12", "libmpich.so"}
 )
 
 // folders are where distributions keep libraries of MPI that the loader does not find.
@@ -81,9 +81,9 @@ var folders = []string{
 
 // Open opens the library that fits a launcher, as package launch names it, or else any.
 func Open(launcher string) (*Library, error) {
-	files := append(append([]string{}, openMPI...), mpich...)
+	files := slices.Concat(openMPIFiles, mpichFiles)
 	if strings.Contains(launcher, "MPICH") {
-		files = append(append([]string{}, mpich...), openMPI...)
+		files = slices.Concat(mpichFiles, openMPIFiles)
 	}
 	opened, err := dl.Open(dl.Request{What: "a library of MPI", Env: Variable, Files: files, Dirs: folders,
 		Hint: "it comes with Open MPI or MPICH, in Debian libopenmpi3 or libmpich12"})
