@@ -70,8 +70,9 @@ run may go on with another one. If a process dies, the run goes on from its last
 started. On several machines TOKITAI_RANKS_ADDRESS is HOST:PORT of rank 0, unless the launcher says
 it, and TOKITAI_RANKS_SECRET a text that all of them know. If one dies, the others end with
 exit code 4, and the same commands go on from the last checkpoint. Their bytes go through shared
-memory on one machine and over TCP between several; --transport mpi has the launcher's own library
-of MPI move them, in a process beside each rank. No transport changes a bit.
+memory on one machine and over TCP between several. --transport mpi has the launcher's own library
+of MPI move them, nccl and rccl those of NVIDIA and AMD between GPUs of which each rank has one; a
+process beside each rank calls the library. No transport changes a bit.
 
 --experts divided divides the experts of a mixture among the ranks, for one that a single device
 cannot hold: each rank has the weights and moments of its experts alone, and rows of tokens go to the

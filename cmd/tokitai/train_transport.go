@@ -4,10 +4,15 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"tokitai/device"
+	"tokitai/device/gpu/cuda"
+	"tokitai/device/gpu/driver"
+	"tokitai/device/gpu/hip"
 	"tokitai/engine"
 	"tokitai/kernelprocess/shm"
 	"tokitai/kernelprocess/spawn"
@@ -15,6 +20,7 @@ import (
 	"tokitai/ranks/courier"
 	"tokitai/ranks/launch"
 	"tokitai/ranks/mpi"
+	"tokitai/ranks/nccl"
 )
 
 // Values of --transport.
@@ -23,9 +29,11 @@ const (
 	shmTransport  = "shm"
 	tcpTransport  = "tcp"
 	mpiTransport  = "mpi"
+	ncclTransport = "nccl"
+	rcclTransport = "rccl"
 )
 
-var transports = []string{autoTransport, shmTransport, tcpTransport, mpiTransport}
+var transports = []string{autoTransport, shmTransport, tcpTransport, mpiTransport, ncclTransport, rcclTransport}
 
 // carryCommand is the command of a process that calls a library for a rank.
 const carryCommand = "carry"
@@ -70,7 +78,8 @@ func (f *trainFlags) meet(q *engine.Queue, l *launch.Rank) (group ranks.Group, e
 	if err := ranks.Agree(met, []ranks.Fact{{Name: "the transport", Value: f.transport}}); err != nil {
 		return nil, stoppedByPeer(err)
 	}
-	if f.transport != mpiTransport {
+	switch f.transport {
+	case autoTransport, shmTransport, tcpTransport:
 		return met, nil
 	}
 	self, err := spawn.Self()
@@ -84,7 +93,7 @@ func (f *trainFlags) meet(q *engine.Queue, l *launch.Rank) (group ranks.Group, e
 	defer release()
 	carried, err := courier.Start(met, courier.Spec{
 		What: strings.ToUpper(f.transport), Window: carryWindow,
-		Process: spawn.Spec{Program: self, Name: toolName, Args: []string{carryCommand, f.transport, l.Launcher}, Env: variables, JoinsOutput: true, Stderr: os.Stderr},
+		Process: spawn.Spec{Program: self, Name: toolName, Args: []string{carryCommand, f.transport, l.Launcher, q.Device().Name()}, Env: variables, JoinsOutput: true, Stderr: os.Stderr},
 	})
 	if err != nil {
 		return nil, stoppedByPeer(err)
@@ -94,18 +103,23 @@ func (f *trainFlags) meet(q *engine.Queue, l *launch.Rank) (group ranks.Group, e
 
 func newCarry() *cobra.Command {
 	return &cobra.Command{
-		Use:     carryCommand + " TRANSPORT LAUNCHER",
+		Use:     carryCommand + " TRANSPORT LAUNCHER DEVICE",
 		Short:   "move the bytes of a rank",
 		Long:    `Move the bytes of a rank of 'tokitai train --transport', which starts this command with a socket as descriptor 3.`,
 		Example: `  tokitai train --help`,
 		Hidden:  true,
-		Args:    cobra.ExactArgs(2),
-		RunE:    func(_ *cobra.Command, args []string) error { return carry(args[0], args[1]) },
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 3 {
+				return wrongUse("'tokitai train --transport' starts this command")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return carry(args[0], args[1], args[2]) },
 	}
 }
 
 // carry is the life of a process that calls a library for a rank.
-func carry(transport, launcher string) error {
+func carry(transport, launcher, device string) error {
 	if err := spawn.CloseOthers(3, launch.Inherited(os.Getenv)); err != nil {
 		return err
 	}
@@ -114,9 +128,34 @@ func carry(transport, launcher string) error {
 		return wrongUse("'tokitai train --transport' starts this command: %v", err)
 	}
 	return courier.Serve(conn, func() (courier.Library, error) {
-		if transport != mpiTransport {
-			return nil, fmt.Errorf("%s is not moved by a library", transport)
+		switch transport {
+		case mpiTransport:
+			return mpi.Open(launcher)
+		case ncclTransport:
+			return nccl.Open(nccl.NCCL, func() (nccl.Memory, error) { return memoryOf(device, nccl.NCCL, cuda.Table) })
+		case rcclTransport:
+			return nccl.Open(nccl.RCCL, func() (nccl.Memory, error) { return memoryOf(device, nccl.RCCL, hip.Table) })
 		}
-		return mpi.Open(launcher)
+		return nil, fmt.Errorf("no library is the transport %q", transport)
 	})
+}
+
+// memoryOf returns memory of the device of a rank.
+func memoryOf(name string, k nccl.Kind, table func() (*driver.Table, error)) (nccl.Memory, error) {
+	kind, id, err := device.ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	if kind != k.Device {
+		return nil, fmt.Errorf("%s moves bytes between GPUs: want --device %s, got %s", k.Name, k.Device, name)
+	}
+	index, err := strconv.Atoi(id)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := table()
+	if err != nil {
+		return nil, err
+	}
+	return nccl.OnDevice(opened, index)
 }

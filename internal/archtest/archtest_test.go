@@ -172,6 +172,8 @@ var rooms = []room{
 	{path: "ranks", only: &claim{[]string{}, "it moves bytes, whatever they mean"}},
 	{path: "ranks/launch", only: &claim{[]string{"ranks", "kernelprocess/shm", "device", "num"}, "it makes processes ranks, whatever they compute"}},
 	{path: "ranks/courier", only: &claim{[]string{"ranks", "ranks/launch", "kernelprocess/shm", "kernelprocess/spawn", "device", "num"}, "it moves bytes, whatever they mean and whoever carries them"}},
+	{path: "ranks/rankstest", only: &claim{[]string{"ranks"}, "it tests what moves bytes, whatever that is"}},
+	{path: "ranks/nccl", mustNot: []ban{{"def", "a library moves bytes, not operations"}, {"train", "it moves bytes, whatever they mean"}}},
 	{path: "ranks/mpi", mustNot: []ban{{"def", "a library moves bytes, not operations"}, {"train", "it moves bytes, whatever they mean"}}},
 	{path: "data", only: &claim{[]string{"num", "tokenizer", "internal/jsontree", "internal/readfile"}, "a corpus is tokens, whatever learns them"}},
 	{path: "model", mustNot: []ban{{"op/all", "a network names the operations that it has"}, {"data", "a network does not know what it is trained on"}, {"device/gpu", "a program runs on any queue"}, {"verify", "its calls are admitted by the engine"}}},

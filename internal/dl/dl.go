@@ -146,4 +146,4 @@ type SymbolError struct {
 func (e *SymbolError) Error() string { return fmt.Sprintf("%s has no %s", e.Library, e.Symbol) }
 
 // maxArguments is the maximum number of arguments of Proc.Call.
-const maxArguments = 16
+const maxArguments = 32

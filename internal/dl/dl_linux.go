@@ -88,7 +88,7 @@ func (l *Library) Close() error {
 // Proc is a C function.
 type Proc uintptr
 
-// Call calls a function with at most 16 arguments, integers and pointers, and returns its
+// Call calls a function with at most 32 arguments, integers and pointers, and returns its
 // result. It allocates nothing and keeps no reference to args, so that callers can reuse
 // the slice. Memory whose address is among the arguments must be in the heap, since a
 // stack may move, and the caller must keep it alive until Call returns. The function must

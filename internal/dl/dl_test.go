@@ -109,10 +109,10 @@ func TestCall(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("17 arguments were taken")
+			t.Error("33 arguments were taken")
 		}
 	}()
-	proc(t, "abs").Call(make([]uintptr, 17))
+	proc(t, "abs").Call(make([]uintptr, 33))
 }
 
 func TestCloseTwice(t *testing.T) {

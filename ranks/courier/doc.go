@@ -27,7 +27,8 @@ type Library interface {
 	// of it into the r-th part of receive. There are as many parts as ranks, each of room bytes.
 	AllToAllV(send, receive []byte, room int, sent, received []int) error
 
-	// AllGather sends all of send to every other rank, and receives received[r] bytes of rank r into the r-th part of receive.
+	// AllGather sends all of send to every other rank, and receives received[r] bytes of each rank r into the r-th part of receive. What
+	// is there of this rank afterwards is not used.
 	AllGather(send, receive []byte, room int, received []int) error
 
 	// Broadcast sends data of the rank root to all others.

@@ -360,7 +360,9 @@ func (g *Group) exchange(kind int, send, receive [][]byte) error {
 			return err
 		}
 		for r, n := range q.Received {
-			copy(piece(receive[r], k, room), g.receive[r*room:][:n])
+			if r != g.Rank() {
+				copy(piece(receive[r], k, room), g.receive[r*room:][:n])
+			}
 		}
 	}
 	return nil

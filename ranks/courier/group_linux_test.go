@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -13,11 +12,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"tokitai/kernelprocess/shm"
 	"tokitai/kernelprocess/spawn"
 	"tokitai/ranks"
+	"tokitai/ranks/rankstest"
 )
 
 // roleVariable makes the test's program the process of a library instead. Its value is the fault that the library has.
@@ -131,20 +130,13 @@ func (l *tcp) AllGather(send, receive []byte, room int, received []int) error {
 func (l *tcp) Broadcast(root int, data []byte) error { return l.group.Broadcast(root, data) }
 func (l *tcp) Close() error                          { return l.group.Close() }
 
-// control returns what joins a group of threads of this process.
-func control(size int, o ranks.Options) func(rank int) (ranks.Watched, error) {
-	n := ranks.MemoryBytes(size, 100)
-	memory := unsafe.Slice((*byte)(unsafe.Pointer(&make([]uint64, n/8)[0])), n)
-	return func(rank int) (ranks.Watched, error) { return ranks.Join(memory, rank, size, o) }
-}
-
 // window is so small that most messages of the tests need several pieces.
 const window = 4096
 
 // each calls f as each rank of a group, and returns their errors. faults has those of the ranks' libraries.
 func each(t *testing.T, size int, o ranks.Options, faults map[int]string, f func(g *Group) error) []error {
 	t.Helper()
-	join, errs := control(size, ranks.Options{}), make([]error, size)
+	join, errs := rankstest.Memory(size, ranks.Options{}), make([]error, size)
 	var wait sync.WaitGroup
 	for r := range size {
 		wait.Go(func() {
@@ -173,61 +165,14 @@ func each(t *testing.T, size int, o ranks.Options, faults map[int]string, f func
 	return errs
 }
 
-// message is what a rank sends another one in a call: some bytes, perhaps none.
-func message(call, from, to int) []byte {
-	random := rand.New(rand.NewPCG(uint64(call), uint64(from<<8|to)))
-	data := make([]byte, random.IntN(3)*random.IntN(9000))
-	for i := range data {
-		data[i] = byte(random.Uint32())
-	}
-	return data
-}
-
-// calls makes each call once, and returns an error if other bytes come than were sent.
-func calls(g *Group, call int) error {
-	size := g.Size()
-	send, receive, whole := make([][]byte, size), make([][]byte, size), make([][]byte, size)
-	for r := range size {
-		send[r], receive[r] = message(call, g.Rank(), r), make([]byte, len(message(call, r, g.Rank())))
-		whole[r] = make([]byte, len(message(call, r, 99)))
-	}
-	if err := g.AllToAllV(send, receive); err != nil {
-		return err
-	}
-	if err := g.AllGather(message(call, g.Rank(), 99), whole); err != nil {
-		return err
-	}
-	root := call % size
-	data := make([]byte, len(message(call, root, 98)))
-	if g.Rank() == root {
-		copy(data, message(call, root, 98))
-	}
-	if err := g.Broadcast(root, data); err != nil {
-		return err
-	}
-	for r := range size {
-		if !bytes.Equal(receive[r], message(call, r, g.Rank())) || !bytes.Equal(whole[r], message(call, r, 99)) {
-			return fmt.Errorf("call %d: other bytes from rank %d", call, r)
-		}
-	}
-	if !bytes.Equal(data, message(call, root, 98)) {
-		return fmt.Errorf("call %d: other bytes from the root", call)
-	}
-	return g.Barrier()
-}
+// calls makes calls of every kind.
+func calls(g *Group) error { return rankstest.Exchange(g, 2, 3*window) }
 
 // TestCalls: every rank gets what the others send it, whatever the lengths.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	for size := 1; size <= 3; size++ {
-		errs := each(t, size, ranks.Options{}, nil, func(g *Group) error {
-			for call := range 8 {
-				if err := calls(g, call); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		errs := each(t, size, ranks.Options{}, nil, func(g *Group) error { return rankstest.Exchange(g, 8, 3*window) })
 		if err := errors.Join(errs...); err != nil {
 			t.Errorf("%d ranks: %v", size, err)
 		}
@@ -249,11 +194,11 @@ func TestFaults(t *testing.T) {
 	}{
 		"killed": {bad: func(g *Group) error {
 			syscall.Kill(g.PID(), syscall.SIGKILL)
-			return calls(g, 0)
+			return calls(g)
 		}, own: "rank 1 cannot go on: the test's library: its process PID has ended: signal killed"},
 		"stopped": {options: ranks.Options{Silence: 2 * time.Second}, bad: func(g *Group) error {
 			syscall.Kill(g.PID(), syscall.SIGSTOP)
-			return calls(g, 0)
+			return calls(g)
 		}, own: "rank 1 cannot go on: the process PID of the test's library has not shown a sign of life for 2s"},
 		"fails":       {fault: failing, own: "rank 1 cannot go on: the test's library: out of order"},
 		"exits":       {fault: exiting, own: "rank 1 cannot go on: the test's library: its process PID has ended with exit status 7: assertion failed"},
@@ -280,10 +225,7 @@ func TestFaults(t *testing.T) {
 						return c.bad(g)
 					}
 				}
-				if err := calls(g, 0); err != nil {
-					return err
-				}
-				return calls(g, 1)
+				return calls(g)
 			})
 			if text, want := fmt.Sprint(errs[1]), strings.ReplaceAll(c.own, "PID", fmt.Sprint(pid)); !strings.Contains(text, want) || errs[1] == nil && want != "" {
 				t.Errorf("rank 1: %v, want %q", text, want)
@@ -305,7 +247,7 @@ func TestFaults(t *testing.T) {
 func TestHang(t *testing.T) {
 	t.Parallel()
 	errs := each(t, 2, ranks.Options{Limit: 3 * time.Second}, map[int]string{1: hanging}, func(g *Group) error {
-		return errors.Join(calls(g, 0), calls(g, 1))
+		return calls(g)
 	})
 	if !slices.ContainsFunc(errs, func(err error) bool {
 		return err != nil && strings.Contains(err.Error(), "has waited 3s for the test's library to finish ")

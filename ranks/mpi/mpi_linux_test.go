@@ -1,10 +1,8 @@
 package mpi
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +15,9 @@ import (
 	"tokitai/internal/tool"
 	"tokitai/kernelprocess/shm"
 	"tokitai/kernelprocess/spawn"
-	"tokitai/ranks"
 	"tokitai/ranks/courier"
 	"tokitai/ranks/launch"
+	"tokitai/ranks/rankstest"
 )
 
 // roleVariable makes the test's program a rank, or the process that calls the library for one.
@@ -76,7 +74,7 @@ func runRank(role string) error {
 	if role == "killed" && g.Rank() == 1 {
 		syscall.Kill(g.PID(), syscall.SIGKILL)
 	}
-	err = exchange(g)
+	err = rankstest.Exchange(g, 6, 3*window)
 	if err == nil {
 		fmt.Printf("rank %d has all bytes\n", g.Rank())
 	}
@@ -85,47 +83,6 @@ func runRank(role string) error {
 		l.End(1)
 	}
 	return err
-}
-
-// message is what a rank sends another one in a call: some bytes, perhaps none, perhaps of several windows.
-func message(call, from, to int) []byte {
-	random := rand.New(rand.NewPCG(uint64(call), uint64(from<<8|to)))
-	data := make([]byte, random.IntN(3)*random.IntN(3*window/2))
-	for i := range data {
-		data[i] = byte(random.Uint32())
-	}
-	return data
-}
-
-// exchange returns an error if a rank gets other bytes than were sent.
-func exchange(g ranks.Group) error {
-	for call := range 6 {
-		size := g.Size()
-		send, receive, whole := make([][]byte, size), make([][]byte, size), make([][]byte, size)
-		for r := range size {
-			send[r], receive[r] = message(call, g.Rank(), r), make([]byte, len(message(call, r, g.Rank())))
-			whole[r] = make([]byte, len(message(call, r, 99)))
-		}
-		root := call % size
-		data := make([]byte, len(message(call, root, 98)))
-		if g.Rank() == root {
-			copy(data, message(call, root, 98))
-		}
-		for _, err := range []error{g.AllToAllV(send, receive), g.AllGather(message(call, g.Rank(), 99), whole), g.Broadcast(root, data), g.Barrier()} {
-			if err != nil {
-				return err
-			}
-		}
-		for r := range size {
-			if !bytes.Equal(receive[r], message(call, r, g.Rank())) || !bytes.Equal(whole[r], message(call, r, 99)) {
-				return fmt.Errorf("call %d: other bytes from rank %d", call, r)
-			}
-		}
-		if !bytes.Equal(data, message(call, root, 98)) {
-			return fmt.Errorf("call %d: other bytes from the root", call)
-		}
-	}
-	return nil
 }
 
 // start runs ranks under a launcher, and returns what they print.
