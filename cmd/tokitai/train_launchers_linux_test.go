@@ -91,7 +91,7 @@ func TestTrainUnderLaunchers(t *testing.T) {
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	const fewSteps = 8
+	const fewSteps = 3
 	code, few, stderr := program(t.Context(), launchedRun(filepath.Join(t.TempDir(), "alone"), "1", fewSteps, "1")...)
 	if code != 0 {
 		t.Fatal(stderr)

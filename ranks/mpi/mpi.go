@@ -244,7 +244,8 @@ func (l *Library) Close() error { return l.Call1(&l.api.MPI_Finalize, 0) }
 
 // How the library is polled: first without a pause, then with pauses that grow.
 const (
-	eagerPolls   = 200
+	eagerPolls   = 100
+	growth       = 10 * time.Microsecond
 	longestPause = time.Millisecond
 )
 
@@ -267,7 +268,7 @@ func (l *Library) run(p *clib.Function, args ...uintptr) error {
 			return nil
 		}
 		if polls >= eagerPolls {
-			time.Sleep(min(time.Duration(polls-eagerPolls+1)*time.Microsecond, longestPause))
+			time.Sleep(min(time.Duration(polls-eagerPolls+1)*growth, longestPause))
 		}
 	}
 }

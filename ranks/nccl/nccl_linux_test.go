@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"tokitai/device/gpu/sim"
 	"tokitai/internal/tool"
 	"tokitai/kernelprocess/shm"
 	"tokitai/kernelprocess/spawn"
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 			if os.Getenv(RCCLVariable) != "" {
 				k = RCCL
 			}
-			l, err := Open(k, func() (Memory, error) { return nil, errors.New("the library takes no memory of the host") })
+			l, err := Open(k, simulated)
 			return &bent{l, role}, err
 		})
 	}
@@ -42,6 +43,15 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// simulated returns memory of a simulated GPU.
+func simulated() (Memory, error) {
+	table, err := sim.Table(32)
+	if err != nil {
+		return nil, err
+	}
+	return OnDevice(table, 32)
 }
 
 // bent is a library that breaks a rule.
@@ -132,9 +142,10 @@ func TestCalls(t *testing.T) {
 		sizes    int
 		joins    string
 	}{
-		"scalable": {nil, NCCLVariable, 4, "ncclCommInitRankScalable"},
-		"by value": {[]string{"-DWITHOUT_SCALABLE"}, NCCLVariable, 2, "ncclCommInitRank"},
-		"RCCL":     {nil, RCCLVariable, 2, "ncclCommInitRankScalable"},
+		"scalable":        {nil, NCCLVariable, 4, "ncclCommInitRankScalable"},
+		"memory of a GPU": {[]string{"-DtokitaiTakesHostMemory=other"}, NCCLVariable, 3, "ncclCommInitRankScalable"},
+		"by value":        {[]string{"-DWITHOUT_SCALABLE"}, NCCLVariable, 2, "ncclCommInitRank"},
+		"RCCL":            {nil, RCCLVariable, 2, "ncclCommInitRankScalable"},
 	} {
 		path := standIn(t, c.flags...)
 		for size := 1; size <= c.sizes; size++ {
@@ -175,18 +186,21 @@ func TestFaults(t *testing.T) {
 		"call":  ": unhandled error: planted (code 2)",
 		"exit":  "rank 1 cannot go on: NCCL: its process ",
 	} {
-		log := filepath.Join(t.TempDir(), "log")
-		errs := each(t, 2, "sound", []string{NCCLVariable + "=" + path, "STANDIN_LOG=" + log, "STANDIN_FAULT=" + fault, "STANDIN_FAULTY=1"}, exchange)
-		if text := fmt.Sprint(errs[1]); !strings.Contains(text, want) {
-			t.Errorf("%s: rank 1: %s, want %q", fault, text, want)
-		}
-		if e, isPeer := errors.AsType[*ranks.PeerError](errs[0]); !isPeer || e.Rank != 1 {
-			t.Errorf("%s: rank 0: %v, want rank 1 named", fault, errs[0])
-		}
-		text, _ := os.ReadFile(log)
-		if strings.Contains(string(text), "BROKEN") || fault != "exit" && !strings.Contains(string(text), "ncclCommAbort") {
-			t.Errorf("%s: %s", fault, text)
-		}
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			log := filepath.Join(t.TempDir(), "log")
+			errs := each(t, 2, "sound", []string{NCCLVariable + "=" + path, "STANDIN_LOG=" + log, "STANDIN_FAULT=" + fault, "STANDIN_FAULTY=1"}, exchange)
+			if text := fmt.Sprint(errs[1]); !strings.Contains(text, want) {
+				t.Errorf("%s: rank 1: %s, want %q", fault, text, want)
+			}
+			if e, isPeer := errors.AsType[*ranks.PeerError](errs[0]); !isPeer || e.Rank != 1 {
+				t.Errorf("%s: rank 0: %v, want rank 1 named", fault, errs[0])
+			}
+			text, _ := os.ReadFile(log)
+			if strings.Contains(string(text), "BROKEN") || fault != "exit" && !strings.Contains(string(text), "ncclCommAbort") {
+				t.Errorf("%s: %s", fault, text)
+			}
+		})
 	}
 }
 
@@ -198,16 +212,19 @@ func TestRules(t *testing.T) {
 		"count":            "ranks with different counts",
 		"root":             "ranks with different roots",
 		"outside":          "a rank that is not between 0 and the number of ranks",
+		"one GPU":          "Duplicate GPU detected",
 		"used after abort": "use of a communicator after it was aborted or destroyed",
 	} {
-		errs := each(t, 2, role, []string{NCCLVariable + "=" + path}, exchange)
-		if text := fmt.Sprint(errs); !strings.Contains(text, want) {
-			t.Errorf("%s: %s, want %q", role, text, want)
-		}
-	}
-	errs := each(t, 2, "sound", []string{NCCLVariable + "=" + path, "CUDA_VISIBLE_DEVICES=0"}, exchange)
-	if text := fmt.Sprint(errs); !strings.Contains(text, "Duplicate GPU detected") {
-		t.Errorf("two ranks on one GPU: %s", text)
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			variables := []string{NCCLVariable + "=" + path}
+			if role == "one GPU" {
+				variables = append(variables, "CUDA_VISIBLE_DEVICES=0")
+			}
+			if text := fmt.Sprint(each(t, 2, role, variables, exchange)); !strings.Contains(text, want) {
+				t.Errorf("%s, want %q", text, want)
+			}
+		})
 	}
 }
 

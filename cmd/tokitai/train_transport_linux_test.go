@@ -1,0 +1,61 @@
+package main
+
+import (
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"tokitai/internal/tool"
+)
+
+// TestTrainOverNCCL: ranks whose bytes go by a library with the interface of NCCL have the chain of one process. One that takes memory of
+// GPUs alone is refused on the CPU, and so are transports that do not fit where ranks meet.
+func TestTrainOverNCCL(t *testing.T) {
+	t.Parallel()
+	code, want, stderr := program(t.Context(), launchedRun(filepath.Join(t.TempDir(), "alone"), "1", 5, "1")...)
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	build := func(flags ...string) string {
+		path := filepath.Join(t.TempDir(), "libnccl.so.2")
+		args := append([]string{"-std=c11", "-O1", "-shared", "-fPIC", "-o", path, "../../ranks/nccl/testdata/standin.c"}, flags...)
+		if out, err := exec.Command(tool.Need(t, "gcc"), args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return path
+	}
+	const size = 3
+	for _, c := range []struct {
+		transport, library string
+		code               int
+		message            string
+	}{
+		{ncclTransport, "TOKITAI_NCCL=" + build(), 0, ""},
+		{rcclTransport, "TOKITAI_RCCL=" + build("-DtokitaiTakesHostMemory=other"), exitFailed, "RCCL: RCCL moves bytes between GPUs: want --device hip, got cpu"},
+		{ncclTransport, "TOKITAI_NCCL=" + filepath.Join(t.TempDir(), "none"), exitFailed, "NCCL: NCCL: not found: tried "},
+		{tcpTransport, "", exitWrongUse, "--transport tcp: TOKITAI_RANKS_ADDRESS is not set"},
+		{"ucx", "", exitWrongUse, `--transport is "ucx", want auto, shm, tcp, mpi, nccl or rccl`},
+	} {
+		folder := filepath.Join(t.TempDir(), "run")
+		var all []*started
+		for rank := range size {
+			variables := []string{"RANK=" + strconv.Itoa(rank), "WORLD_SIZE=" + strconv.Itoa(size), "LOCAL_WORLD_SIZE=" + strconv.Itoa(size), "MASTER_PORT=" + folder, c.library}
+			all = append(all, startProgramIn(t, variables, append(launchedRun(folder, launchedRanks, 5, "1"), "--transport", c.transport)...))
+		}
+		for rank, p := range all {
+			out, err := io.ReadAll(p.stdout)
+			p.Wait()
+			text := p.stderr.String()
+			if code := p.ProcessState.ExitCode(); code != c.code || !strings.Contains(text, c.message) || err != nil {
+				t.Errorf("%+v: rank %d: exit code %d, %s; %v", c, rank, code, text, err)
+			}
+			if c.code == 0 && rank == 0 && !slices.Equal(strings.Fields(string(out)), strings.Fields(want)) {
+				t.Errorf("%+v: %q, want %q", c, out, want)
+			}
+		}
+	}
+}
