@@ -34,7 +34,7 @@ type Group struct {
 	replies       chan *reply // closed at their end
 	mu            sync.Mutex
 	heard         time.Time // when the process has last shown that it lives
-	isBroken      bool
+	failure       error // of the first call that failed, and of all behind it
 	closing       sync.Once
 }
 
@@ -138,9 +138,6 @@ func (g *Group) PID() int { return g.child.PID() }
 
 // do has the process do something for which it needs the other ranks. If it fails, the others learn because of whom.
 func (g *Group) do(r *request) (*reply, error) {
-	if g.isBroken {
-		return nil, errors.New("the group has failed before")
-	}
 	err := r.write(g.conn)
 	if err != nil {
 		err = g.died(err)
@@ -152,7 +149,6 @@ func (g *Group) do(r *request) (*reply, error) {
 	if err == nil {
 		return answer, nil
 	}
-	g.isBroken = true
 	e, isPeer := errors.AsType[*ranks.PeerError](err)
 	if !isPeer {
 		// It may be because of another rank, which control then knows, or will soon.
@@ -160,8 +156,7 @@ func (g *Group) do(r *request) (*reply, error) {
 			e = &ranks.PeerError{Rank: g.Rank(), Problem: fmt.Sprintf("cannot go on: %s: %v", g.spec.What, err)}
 		}
 	}
-	g.control.Fail(e)
-	return nil, e
+	return nil, g.broken(e)
 }
 
 // diedError says that the process of the library has ended by itself.
@@ -311,13 +306,22 @@ func (g *Group) check(from int, theirs, ours []byte, want int) error {
 
 // broken makes the group one that cannot go on, and tells the others.
 func (g *Group) broken(because *ranks.PeerError) error {
-	g.isBroken = true
+	g.failure = because
 	g.control.Fail(because)
 	return because
 }
 
+// fail makes the group one that cannot go on because of an error of control, which has told the others.
+func (g *Group) fail(err error) error {
+	g.failure = err
+	return err
+}
+
 // exchange sends send, one piece of memory for each rank or one for all.
 func (g *Group) exchange(kind int, send, receive [][]byte) error {
+	if g.failure != nil {
+		return g.failure
+	}
 	size := g.Size()
 	room := len(g.send) / size &^ (align - 1)
 	turns := 0
@@ -332,7 +336,7 @@ func (g *Group) exchange(kind int, send, receive [][]byte) error {
 		heads[r] = make([]byte, len(head))
 	}
 	if err := g.control.AllGather(head, heads); err != nil {
-		return err
+		return g.fail(err)
 	}
 	for r, theirs := range heads {
 		if err := g.check(r, theirs, head, len(receive[r])); err != nil {
@@ -370,10 +374,13 @@ func (g *Group) exchange(kind int, send, receive [][]byte) error {
 
 // Broadcast implements [ranks.Group]. It waits for the head of root as long as root lives.
 func (g *Group) Broadcast(root int, data []byte) error {
+	if g.failure != nil {
+		return g.failure
+	}
 	head := g.head(broadcast, turnsOf(len(data), len(g.send)), [][]byte{data})
 	theirs := append([]byte(nil), head...)
 	if err := g.control.Broadcast(root, theirs); err != nil {
-		return err
+		return g.fail(err)
 	}
 	if err := g.check(root, theirs, head, len(data)); err != nil {
 		return err
@@ -401,7 +408,7 @@ const closeLimit = 10 * time.Second
 func (g *Group) Close() (err error) {
 	g.closing.Do(func() {
 		err = g.control.Close() // first, so that a rank that waits for this one knows it at once
-		if !g.isBroken {
+		if g.failure == nil {
 			if e := (&request{Kind: closeRequest}).write(g.conn); e == nil {
 				select {
 				case <-g.child.Done():
