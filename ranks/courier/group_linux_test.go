@@ -204,7 +204,7 @@ func TestFaults(t *testing.T) {
 		"exits":       {fault: exiting, own: "rank 1 cannot go on: the test's library: its process PID has ended with exit status 7: assertion failed"},
 		"cannot join": {fault: unjoining, own: "the test's library: rank 1 cannot go on: the test's library: no network"},
 		"missing": {
-			fault: missing, own: "the test's library: there is no such file\nrank 1 differs from rank 0 in the library of the test's library: none: there is no such file, not TCP 1.0",
+			fault: missing, own: "the test's library: there is no such file; rank 1 differs from rank 0 in the library of the test's library: none: there is no such file, not TCP 1.0",
 			others: "rank 1 differs from rank 0 in the library of the test's library: none: there is no such file, not TCP 1.0",
 		},
 		"older": {
