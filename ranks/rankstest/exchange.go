@@ -14,6 +14,7 @@ import (
 const (
 	everyone = 99
 	audience = 98
+	equals   = 97 // who send as many bytes
 )
 
 // Exchange makes calls of every kind, and returns an error if other bytes arrive than were sent. Messages have up to so many bytes, and
@@ -29,13 +30,17 @@ func Exchange(g ranks.Group, rounds, longest int) error {
 
 func exchange(g ranks.Group, round, longest int) error {
 	size, own := g.Size(), g.Rank()
-	message := func(from, to int) []byte {
-		random := rand.New(rand.NewPCG(uint64(round), uint64(from<<8|to)))
-		data := make([]byte, random.IntN(3)*random.IntN(1+longest/2))
+	random := func(from, to int) *rand.Rand { return rand.New(rand.NewPCG(uint64(round), uint64(from<<8|to))) }
+	fill := func(from, to, n int) []byte {
+		data, source := make([]byte, n), random(from, to)
 		for i := range data {
-			data[i] = byte(random.Uint32())
+			data[i] = byte(source.Uint32())
 		}
 		return data
+	}
+	message := func(from, to int) []byte {
+		lengths := random(to, from)
+		return fill(from, to, lengths.IntN(3)*lengths.IntN(1+longest/2))
 	}
 	send, receive, whole, even := make([][]byte, size), make([][]byte, size), make([][]byte, size), make([][]byte, size)
 	for r := range size {
@@ -50,7 +55,7 @@ func exchange(g ranks.Group, round, longest int) error {
 	for _, call := range []func() error{
 		func() error { return g.AllToAllV(send, receive) },
 		func() error { return g.AllGather(message(own, everyone), whole) },
-		func() error { return g.AllGather(bytes.Repeat([]byte{byte(own + round)}, longest), even) },
+		func() error { return g.AllGather(fill(own, equals, longest), even) },
 		func() error { return g.Broadcast(root, data) },
 	} {
 		if err := call(); err != nil {
@@ -58,7 +63,7 @@ func exchange(g ranks.Group, round, longest int) error {
 		}
 	}
 	for r := range size {
-		if !bytes.Equal(receive[r], message(r, own)) || !bytes.Equal(whole[r], message(r, everyone)) || !bytes.Equal(even[r], bytes.Repeat([]byte{byte(r + round)}, longest)) {
+		if !bytes.Equal(receive[r], message(r, own)) || !bytes.Equal(whole[r], message(r, everyone)) || !bytes.Equal(even[r], fill(r, equals, longest)) {
 			return fmt.Errorf("rank %d has other bytes from rank %d than were sent", own, r)
 		}
 	}
