@@ -172,6 +172,62 @@ func TestPeers(t *testing.T) {
 	}
 }
 
+// TestWatch: between calls a rank that is silent or has ended is named, and one that has left is not.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	named := func(name string, g Watched, want string) {
+		t.Helper()
+		if err := g.Watch(); fmt.Sprint(err) != want && (want == "<nil>" || err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	shared := memory(2, 100)
+	a, errA := Join(shared, 0, 2, Options{Silence: time.Nanosecond})
+	b, errB := Join(shared, 1, 2, Options{})
+	if err := errors.Join(errA, errB); err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b.ending <- struct{}{} // it beats no more
+	a.Watch()              // the last beat is seen
+	named("memory, silent", a, "rank 1 has not shown a sign of life")
+	a.Lose(1, "has ended: signal killed")
+	named("memory, lost", a, "rank 1 has ended: signal killed")
+	b.own().store(stateWord, left)
+	named("memory, left", a, "<nil>")
+
+	for _, leaves := range []bool{true, false} {
+		join := transports["network"](t, 2, Options{})
+		var pair [2]*Network
+		var wait sync.WaitGroup
+		for r := range pair {
+			wait.Go(func() {
+				g, err := join(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				pair[r] = g.(*Network)
+			})
+		}
+		wait.Wait()
+		if t.Failed() {
+			return
+		}
+		defer pair[0].Close()
+		named("network", pair[0], "<nil>")
+		want := "<nil>"
+		if leaves {
+			pair[1].Close()
+		} else {
+			pair[1].peers[0].conn.Close()
+			want = "rank 1 has ended"
+		}
+		<-pair[0].peers[1].failed
+		named("network, behind the end", pair[0], want)
+	}
+}
+
 // TestSilence: a rank that never comes is named.
 func TestSilence(t *testing.T) {
 	t.Parallel()
