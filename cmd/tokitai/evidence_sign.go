@@ -369,15 +369,16 @@ func newEvidenceVerify() *cobra.Command {
 have signed it, that the report is consistent, and that the statement's subjects are
 those of the report. With --blob, one of the statements must be about that file: its SHA-256
 must be among the subjects. With --ledger, every envelope must be in that ledger, whose
-checkpoint a trusted key must have signed, and its position decides which keys count.
+checkpoint a trusted key must have signed, and its position decides which keys count;
+'tokitai ledger verify' checks the rest of the ledger.
 
 What was signed is what somebody states. 'tokitai evidence REPORTS --replay' computes it
 again.
 
 The exit code is 2 for files that are malformed, truncated or of a newer version; 3 if a
 signature is wrong, its key is not trusted, retired or swapped with another, or the
-signatures are too few, if a report contradicts itself, or if the ledger was edited or
-does not have the envelope.`,
+signatures are too few, if a report contradicts itself, or if the ledger does not have
+the envelope or its entry was edited.`,
 		Example: `  tokitai evidence verify signed.intoto.jsonl --trust trust.json`,
 		Args:    oneArgument("file of envelopes"),
 		RunE: func(c *cobra.Command, args []string) error {

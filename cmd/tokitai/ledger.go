@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
@@ -118,17 +121,11 @@ accepted.`,
 					return wrongUse("--origin: %v", err)
 				}
 			}
-			size := int64(0)
-			log, err := ledger.Read(args[0], ledgerKeys(t))
-			switch {
-			case err == nil:
-				size = log.Checkpoint.Size
-			case !isUnusableFile(err):
-				return ledgerError(err)
-			case origin == "":
+			if _, err := os.Stat(filepath.Join(args[0], "checkpoint")); errors.Is(err, fs.ErrNotExist) && origin == "" {
 				return wrongUse("%s has no ledger: want --origin, the name of a new one", args[0])
 			}
 			var list []ledger.Envelope
+			var checks []func(position int64) error // of each envelope
 			for _, path := range args[1:] {
 				envelopes, err := readEnvelopes(path)
 				if err != nil {
@@ -139,22 +136,16 @@ accepted.`,
 					if err != nil {
 						return err
 					}
-					at := size
-					if log != nil {
-						if known := log.Find(entry.Data); known >= 0 {
-							at = known
-						}
-					}
-					if at == size {
-						size++
-					}
-					if _, err := t.Verify(c.Context(), evidenceKinds, path, e, at); err != nil {
-						return rejectedEvidence(fmt.Sprintf("%s: envelope %d", path, i+1), err)
-					}
 					list = append(list, entry)
+					checks = append(checks, func(position int64) error {
+						if _, err := t.Verify(c.Context(), evidenceKinds, path, e, position); err != nil {
+							return rejectedEvidence(fmt.Sprintf("%s: envelope %d", path, i+1), err)
+						}
+						return nil
+					})
 				}
 			}
-			log, positions, err := ledger.Append(args[0], origin, checkpointSigner{signers[0]}, ledgerKeys(t), list)
+			checkpoint, positions, err := ledger.Append(args[0], origin, checkpointSigner{signers[0]}, ledgerKeys(t), list, func(i int, at int64) error { return checks[i](at) })
 			if err != nil {
 				return ledgerError(err)
 			}
@@ -162,7 +153,7 @@ accepted.`,
 			for i, at := range positions {
 				fmt.Fprintf(w, "position %d: envelope %s\n", at, ledger.Digest(list[i].Data))
 			}
-			_, err = fmt.Fprintf(w, "%s: %s, %s\n", args[0], log.Checkpoint.Origin, entries(log.Checkpoint.Size))
+			_, err = fmt.Fprintf(w, "%s: %s, %s\n", args[0], checkpoint.Origin, entries(checkpoint.Size))
 			return err
 		},
 	}
@@ -195,9 +186,13 @@ form c2sp.org/tlog-proof. 'tokitai ledger verify --proof' checks it without the 
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			log, err := readLedger(args[0], trust)
+			t, err := readTrust(trust)
 			if err != nil {
 				return err
+			}
+			log, err := ledger.Open(args[0], ledgerKeys(t))
+			if err != nil {
+				return ledgerError(err)
 			}
 			position, err := strconv.ParseInt(args[1], 10, 64)
 			if err != nil {
@@ -205,17 +200,20 @@ form c2sp.org/tlog-proof. 'tokitai ledger verify --proof' checks it without the 
 				if err != nil {
 					return err
 				}
-				entry, err := encodedEnvelope(envelopes[0])
+				positions, err := findEnvelopes(log, envelopes[:1])
 				if err != nil {
 					return err
 				}
-				if position = log.Find(entry.Data); position < 0 {
+				if position = positions[0]; position < 0 {
 					return &verdictError{exitRejected, fmt.Errorf("%s is not in the ledger %s", args[1], args[0])}
 				}
 			}
+			if n := log.Checkpoint.Size; position < 0 || position >= n {
+				return wrongUse("the ledger has positions from 0 to %d, not %d", n-1, position)
+			}
 			proof, err := log.Prove(position)
 			if err != nil {
-				return wrongUse("%v", err)
+				return ledgerError(err)
 			}
 			if out == "" {
 				_, err = c.OutOrStdout().Write(proof)
@@ -239,16 +237,6 @@ func readTrust(path string) (*attest.Trust, error) {
 		return nil, wrongUse("no --trust given: want the file that says which keys count")
 	}
 	return attest.ReadTrust(path)
-}
-
-// readLedger reads a ledger and checks all of it.
-func readLedger(dir, trust string) (*ledger.Log, error) {
-	t, err := readTrust(trust)
-	if err != nil {
-		return nil, err
-	}
-	log, err := ledger.Read(dir, ledgerKeys(t))
-	return log, ledgerError(err)
 }
 
 func newLedgerVerify() *cobra.Command {
@@ -352,21 +340,38 @@ func verifyProof(w io.Writer, t *attest.Trust, proof, envelopes string) error {
 
 // positionsIn returns the positions of envelopes in a ledger.
 func positionsIn(envelopes []*dsse.Envelope, dir string, t *attest.Trust) ([]int64, error) {
-	log, err := ledger.Read(dir, ledgerKeys(t))
+	log, err := ledger.Open(dir, ledgerKeys(t))
 	if err != nil {
 		return nil, ledgerError(err)
 	}
-	var positions []int64
+	positions, err := findEnvelopes(log, envelopes)
+	if i := slices.Index(positions, -1); i >= 0 {
+		return nil, &verdictError{exitRejected, fmt.Errorf("envelope %d is not in the ledger %s", i+1, dir)}
+	}
+	return positions, err
+}
+
+// findEnvelopes returns the positions of envelopes in a ledger, -1 for those that it does not have.
+func findEnvelopes(log *ledger.Tree, envelopes []*dsse.Envelope) ([]int64, error) {
+	digests := make([]string, len(envelopes))
 	for i, e := range envelopes {
 		entry, err := encodedEnvelope(e)
 		if err != nil {
 			return nil, err
 		}
-		at := log.Find(entry.Data)
-		if at < 0 {
-			return nil, &verdictError{exitRejected, fmt.Errorf("envelope %d is not in the ledger %s", i+1, dir)}
+		digests[i] = ledger.Digest(entry.Data)
+	}
+	found, err := log.Find(digests...)
+	if err != nil {
+		return nil, ledgerError(err)
+	}
+	positions := make([]int64, len(digests))
+	for i, d := range digests {
+		at, isThere := found[d]
+		if !isThere {
+			at = -1
 		}
-		positions = append(positions, at)
+		positions[i] = at
 	}
 	return positions, nil
 }

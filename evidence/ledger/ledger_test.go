@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"tokitai/internal/filelock"
+	"tokitai/internal/readfile"
 )
 
 type testSigner ed25519.PrivateKey
@@ -43,17 +45,31 @@ func envelopes(from, to int) (list []Envelope) {
 	return list
 }
 
-// appended appends envelopes to a log and returns its positions.
+// appended appends envelopes to a log and returns the log.
 func appended(t *testing.T, dir string, list []Envelope) *Log {
 	t.Helper()
-	l, positions, err := Append(dir, origin, owner, keys, list)
+	c, positions, err := Append(dir, origin, owner, keys, list, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(positions) != len(list) {
 		t.Fatalf("%d positions for %d envelopes", len(positions), len(list))
 	}
+	l, err := Read(dir, keys)
+	if err != nil || l.Checkpoint != c {
+		t.Fatalf("the log cannot be read: %v; checkpoint %+v", err, c)
+	}
 	return l
+}
+
+// opened opens a log.
+func opened(t *testing.T, dir string) *Tree {
+	t.Helper()
+	tree, err := Open(dir, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
 }
 
 // quickly makes writes fast for tests of large logs: they need not survive a crash.
@@ -88,11 +104,12 @@ func TestAppend(t *testing.T) {
 			}
 		}
 		before = l
+		tree := opened(t, dir)
 		for _, at := range []int{0, size / 2, size - 1} {
 			if size == 0 {
 				continue
 			}
-			proof, err := l.Prove(int64(at))
+			proof, err := tree.Prove(int64(at))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,12 +120,24 @@ func TestAppend(t *testing.T) {
 		}
 	}
 	// What it has is not appended again.
-	l, positions, err := Append(dir, "", owner, keys, envelopes(511, 514))
-	if err != nil || l.Checkpoint.Size != 514 || fmt.Sprint(positions) != "[511 512 513]" {
-		t.Errorf("%v %v %v", err, positions, l.Checkpoint)
+	var asked []int64
+	c, positions, err := Append(dir, "", owner, keys, append(envelopes(511, 514), envelopes(513, 514)...), func(_ int, at int64) error {
+		asked = append(asked, at)
+		return nil
+	})
+	if want := []int64{511, 512, 513, 513}; err != nil || c.Size != 514 || !slices.Equal(positions, want) || !slices.Equal(asked, want) {
+		t.Errorf("%v %v %v %v", err, positions, asked, c)
 	}
-	if at := l.Find(envelopes(77, 78)[0].Data); at != 77 {
-		t.Errorf("envelope 77 is at %d", at)
+	digest, stranger := Digest(envelopes(77, 78)[0].Data), Digest([]byte("stranger"))
+	if at, err := opened(t, dir).Find(digest, stranger); err != nil || at[digest] != 77 || len(at) != 1 {
+		t.Errorf("envelope 77 is at %v, %v", at, err)
+	}
+	refused := errors.New("refused")
+	if _, _, err := Append(dir, "", owner, keys, envelopes(600, 601), func(int, int64) error { return refused }); err != refused {
+		t.Errorf("an envelope that is not accepted: %v", err)
+	}
+	if c := opened(t, dir).Checkpoint; c.Size != 514 {
+		t.Errorf("it was appended: %+v", c)
 	}
 }
 
@@ -180,7 +209,7 @@ func TestEdited(t *testing.T) {
 	if _, err := Read(dir, retired); err == nil || !strings.Contains(err.Error(), "no key that counts for a log of 260 entries") {
 		t.Errorf("a retired key: %v", err)
 	}
-	if _, _, err := Append(dir, "", signer(2), Keys{append(keys.Public, signer(2).Public()), func(k ed25519.PublicKey, _ int64) bool { return !k.Equal(signer(2).Public()) }}, envelopes(300, 301)); err == nil || !strings.Contains(err.Error(), "does not count") {
+	if _, _, err := Append(dir, "", signer(2), Keys{append(keys.Public, signer(2).Public()), func(k ed25519.PublicKey, _ int64) bool { return !k.Equal(signer(2).Public()) }}, envelopes(300, 301), nil); err == nil || !strings.Contains(err.Error(), "does not count") {
 		t.Errorf("a key that does not count appends: %v", err)
 	}
 }
@@ -233,8 +262,10 @@ func TestRewritten(t *testing.T) {
 // TestProof: a proof that was changed, truncated or made for another entry is refused.
 func TestProof(t *testing.T) {
 	quickly(t)
-	l := appended(t, t.TempDir(), envelopes(0, 7))
-	proof, err := l.Prove(4)
+	dir := t.TempDir()
+	l := appended(t, dir, envelopes(0, 7))
+	tree := opened(t, dir)
+	proof, err := tree.Prove(4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,15 +281,22 @@ func TestProof(t *testing.T) {
 			t.Errorf("byte %d changed: another entry is accepted", i)
 		}
 	}
+	entry := func(i int) []byte {
+		raw, err := encodeEntry(envelopes(i, i+1)[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
 	moved := bytes.Replace(proof, []byte("index 4"), []byte("index 5"), 1)
 	if _, _, _, err := CheckProof("p", moved, keys); err == nil || !strings.Contains(err.Error(), "is not in the log") {
 		t.Errorf("another position: %v", err)
 	}
-	forged := bytes.Replace(proof, []byte("extra "+base64.StdEncoding.EncodeToString(l.raw[4])), []byte("extra "+base64.StdEncoding.EncodeToString(l.raw[5])), 1)
+	forged := bytes.Replace(proof, []byte("extra "+base64.StdEncoding.EncodeToString(entry(4))), []byte("extra "+base64.StdEncoding.EncodeToString(entry(5))), 1)
 	if _, _, _, err := CheckProof("p", forged, keys); err == nil || !strings.Contains(err.Error(), "is not in the log") {
 		t.Errorf("another entry: %v", err)
 	}
-	if _, err := l.Prove(7); err == nil {
+	if _, err := tree.Prove(7); err == nil {
 		t.Error("a position after the end is proved")
 	}
 }
@@ -279,7 +317,7 @@ func TestCrash(t *testing.T) {
 			left--
 			return whole(path, data)
 		}
-		_, _, err := Append(dir, "", owner, keys, envelopes(3, 5))
+		_, _, err := Append(dir, "", owner, keys, envelopes(3, 5), nil)
 		commit = whole
 		l, readErr := Read(dir, keys)
 		if readErr != nil {
@@ -315,17 +353,131 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Append(dir, "", owner, keys, envelopes(1, 2)); !errors.Is(err, filelock.ErrHeld) {
+	if _, _, err := Append(dir, "", owner, keys, envelopes(1, 2), nil); !errors.Is(err, filelock.ErrHeld) {
 		t.Errorf("while it is held: %v", err)
 	}
 	f.Close()
 	appended(t, dir, envelopes(1, 2))
-	if _, _, err := Append(dir, "example.org/other", owner, keys, nil); err == nil || !strings.Contains(err.Error(), "the ledger's origin is "+origin) {
+	if _, _, err := Append(dir, "example.org/other", owner, keys, nil, nil); err == nil || !strings.Contains(err.Error(), "the ledger's origin is "+origin) {
 		t.Errorf("another origin: %v", err)
 	}
 	for _, bad := range []string{"", "a b", "a+b", "a\nb"} {
-		if _, _, err := Append(t.TempDir(), bad, owner, keys, nil); err == nil {
+		if _, _, err := Append(t.TempDir(), bad, owner, keys, nil, nil); err == nil {
 			t.Errorf("origin %q is taken", bad)
 		}
+	}
+}
+
+// TestAppendReads: an append to a log of three levels of tiles reads the checkpoint, the last bundle of
+// entries and the last tile of each level, and not one file more. So does a proof, beside the tiles above
+// its entry.
+func TestAppendReads(t *testing.T) {
+	whole, read := commit, readRegular
+	t.Cleanup(func() { commit, readRegular = whole, read })
+	commit = func(path string, data []byte) error {
+		if filepath.Base(filepath.Dir(path)) == envelopeFolder { // nobody reads them here
+			return nil
+		}
+		return errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, data, 0o666))
+	}
+	dir := t.TempDir()
+	const size, levels = tileWidth*tileWidth + 2*tileWidth + 7, 3
+	if _, _, err := Append(dir, origin, owner, keys, envelopes(0, size), nil); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]bool{}
+	readRegular = func(path string, n int64) ([]byte, error) {
+		files[path] = true
+		return readfile.Regular(path, n)
+	}
+	c, positions, err := Append(dir, "", owner, keys, envelopes(size, size+1), nil)
+	if err != nil || c.Size != size+1 || positions[0] != size {
+		t.Fatal(err, c, positions)
+	}
+	if len(files) != 2+levels {
+		t.Errorf("an append reads %d files, want %d: %v", len(files), 2+levels, files)
+	}
+	clear(files)
+	proof, err := opened(t, dir).Prove(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := CheckProof("p", proof, keys); err != nil {
+		t.Error(err)
+	}
+	if most := 2 + 2*levels; len(files) > most {
+		t.Errorf("a proof reads %d files, want at most %d: %v", len(files), most, files)
+	}
+	if _, err := open(dir, keys); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAppendToEdited: an append finds edits of what it builds on. It does not sign an edit elsewhere, which
+// Read still names.
+func TestAppendToEdited(t *testing.T) {
+	quickly(t)
+	const size = 260
+	for file, want := range map[string]string{
+		"tile/entries/001.p/4": "entry 259 was edited",
+		"tile/0/001.p/4":       "not those that the checkpoint signs",
+		"tile/1/000.p/1":       "not those that the checkpoint signs",
+		"tile/entries/000":     "",
+		"tile/0/000":           "",
+	} {
+		dir := t.TempDir()
+		appended(t, dir, envelopes(0, size))
+		path := filepath.Join(dir, file)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[len(data)-2] ^= 1
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = Append(dir, "", owner, keys, envelopes(size, size+1), nil)
+		if want != "" {
+			if _, isTampered := errors.AsType[*TamperedError](err); !isTampered || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", file, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if _, err := Read(dir, keys); err == nil || !strings.Contains(err.Error(), "entry 255 was edited") {
+			t.Errorf("%s, after an append: %v", file, err)
+		}
+		if _, err := opened(t, dir).Prove(255); err == nil {
+			t.Errorf("%s: the edited entry is proved", file)
+		}
+	}
+}
+
+// TestParts: the parts of a tile go when it is full. A reader of an older checkpoint takes the full one.
+func TestParts(t *testing.T) {
+	quickly(t)
+	dir := t.TempDir()
+	appended(t, dir, envelopes(0, 201))
+	old := opened(t, dir).Note()
+	for size := 201; size < 258; size++ {
+		if _, _, err := Append(dir, "", owner, keys, envelopes(size, size+1), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Read(dir, keys); err != nil {
+		t.Error(err)
+	}
+	for _, full := range []string{"tile/0/000", "tile/entries/000"} {
+		if _, err := os.Stat(filepath.Join(dir, full+".p")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("parts of %s are there: %v", full, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, checkpointFile), old, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := Read(dir, keys); err != nil || l.Checkpoint.Size != 201 {
+		t.Errorf("by an older checkpoint: %v", err)
 	}
 }
