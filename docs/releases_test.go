@@ -31,6 +31,9 @@ func command(t *testing.T, dir string, env []string, words ...string) string {
 	return string(out)
 }
 
+// author is who commits in copies of the tree.
+var author = []string{"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org"}
+
 // clone returns a copy of the committed tree in a new folder of the given name.
 func clone(t *testing.T, name string) string {
 	t.Helper()
@@ -63,6 +66,11 @@ func TestReleaseTwice(t *testing.T) {
 	command(t, keys, nil, tokitai, "evidence", "key", "k", "--plain")
 	command(t, keys, nil, tokitai, "evidence", "trust", "trust.json", "k=k.pub.pem")
 	one, two := build("one", "--key", filepath.Join(keys, "k.key.pem")), build("another name")
+	refused := exec.Command(python, "scripts/release", "0.1.0", "--key", filepath.Join(keys, "none"))
+	refused.Dir = filepath.Dir(filepath.Dir(two))
+	if out, err := refused.CombinedOutput(); err == nil || strings.Contains(string(out), "manylinux") {
+		t.Errorf("with a key that is missing: %v\n%s", err, out)
+	}
 	for _, dir := range []string{one, two} {
 		command(t, dir, nil, "sha256sum", "--quiet", "--check", "SHA256SUMS")
 	}
@@ -128,6 +136,35 @@ func TestReleaseRefuses(t *testing.T) {
 	}
 }
 
+// TestReleaseRefusesEarly: what would make a release useless is found before anything is built.
+func TestReleaseRefusesEarly(t *testing.T) {
+	python := tool.Need(t, "python3")
+	dir := clone(t, "early")
+	command(t, dir, author, "git", "commit", "-q", "--allow-empty", "-m", "later")
+	command(t, dir, nil, "git", "tag", "v0.1.0", "HEAD~1")
+	for want, args := range map[string][]string{
+		"the tag v0.1.0 is at another commit":  {"0.1.0"},
+		"CHANGELOG.md has no part about 9.9.9": {"9.9.9"},
+		"want some of":                         {"0.1.1", "--targets", "plan9/386"},
+		filepath.Join(dir, "docs") + " exists": {"0.1.1", "--out", "docs"},
+	} {
+		c := exec.Command(python, append([]string{"scripts/release"}, args...)...)
+		c.Dir = dir
+		out, err := c.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "manylinux") {
+			t.Errorf("%v: %v\n%s\nwant %s", args, err, out, want)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "more"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(python, "scripts/release", "0.1.1")
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "the tree has changes") {
+		t.Errorf("a dirty tree: %v\n%s", err, out)
+	}
+}
+
 // TestRename renames a copy of the module in one commit, and installs it from a file proxy.
 func TestRename(t *testing.T) {
 	testlevel.Need(t, testlevel.Full, "compiles everything under another path")
@@ -135,8 +172,7 @@ func TestRename(t *testing.T) {
 	const path, version = "example.org/kernels/tokitai", "v0.1.0"
 	dir := clone(t, "copy")
 	before := strings.TrimSpace(command(t, dir, nil, "git", "rev-parse", "HEAD"))
-	who := []string{"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org"}
-	command(t, dir, who, python, "scripts/rename", path)
+	command(t, dir, author, python, "scripts/rename", path)
 	if n := strings.TrimSpace(command(t, dir, nil, "git", "rev-list", "--count", before+"..HEAD")); n != "1" {
 		t.Errorf("%s commits, want 1", n)
 	}
@@ -202,6 +238,14 @@ func TestTemplates(t *testing.T) {
 				t.Fatalf("%s: %v\n%s", file, err, out)
 			}
 			said = append(said, string(out))
+		}
+		c := exec.Command(bash, "-ec", blocks[0][1])
+		c.Env = []string{"PATH=" + os.Getenv("PATH")}
+		if out, err := c.CombinedOutput(); file == "../ci/gitlab.yml" && (err == nil || !strings.Contains(string(out), "want a command that installs tokitai")) {
+			t.Errorf("%s without a command that installs: %v\n%s", file, err, out)
+		}
+		if strings.Contains(text, "pip install tokitai") {
+			t.Errorf("%s installs whatever a package index has by that name", file)
 		}
 		want := []string{"installed\n", "<check>\n<softmax.forward>\n<--exec>\n<python3 ./my softmax.py>\n<--out>\n<r.zip>\n"}
 		if !slices.Equal(said, want) {

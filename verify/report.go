@@ -537,7 +537,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 		}
 	}
 	if s.glued != nil {
-		claims = append(claims, fmt.Sprintf("the cases ran in %d shards, each case in one of them, and the shards have all cases", s.glued.shards))
+		claims = append(claims, fmt.Sprintf("the cases ran in %d shards, each case in one of them, and the shards have all cases; the list of their files, as sha256sum prints it, has SHA-256 %s", s.glued.shards, s.glued.digest))
 	}
 	if n := r.Coverage.Compiled; n > 0 {
 		nonClaims = append(nonClaims, fmt.Sprintf("the answers to %d outputs come from compiled code for the CPU, which was verified in the same run: they were not interpreted", n))

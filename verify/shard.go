@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -116,6 +117,9 @@ type Shard struct {
 // Name returns the shard's name, such as 3/8.
 func (s *Shard) Name() string { return fmt.Sprintf("%d/%d", s.K, s.N) }
 
+// FileName returns the name of the shard's file.
+func (s *Shard) FileName() string { return fmt.Sprintf("shard-%d-of-%d.jsonl", s.K, s.N) }
+
 // differs says in what two shards are not of one campaign, or returns "".
 func (s *Shard) differs(other *Shard) string {
 	for _, x := range []struct{ what, a, b string }{
@@ -196,10 +200,11 @@ func (j *Journal) BeginShard(s *Shard) error {
 
 // ShardResults are the results of one shard.
 type ShardResults struct {
-	Path  string
-	Shard Shard
-	known map[string]map[string]caseResult
-	notes map[string]json.RawMessage
+	Path   string
+	Shard  Shard
+	SHA256 string // of the file
+	known  map[string]map[string]caseResult
+	notes  map[string]json.RawMessage
 }
 
 // ReadShard reads the journal of a shard. The shard may still be running.
@@ -213,7 +218,14 @@ func ReadShard(path string) (*ShardResults, error) {
 	if _, err := j.read(); err != nil {
 		return nil, &ShardError{path, err.Error()}
 	}
-	r := &ShardResults{Path: path, known: j.known, notes: j.notes}
+	h := sha256.New()
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(h, f); err != nil {
+		return nil, err
+	}
+	r := &ShardResults{Path: path, SHA256: fmt.Sprintf("%x", h.Sum(nil)), known: j.known, notes: j.notes}
 	text, ok := j.notes[shardKey]
 	if !ok {
 		return nil, &ShardError{path, "is not the file of a shard, or is truncated"}
@@ -229,6 +241,28 @@ func ReadShard(path string) (*ShardResults, error) {
 		return nil, &ShardError{path, fmt.Sprintf("is of shard %s", s.Name())}
 	}
 	return r, nil
+}
+
+// Totals returns how many cases have results, and the mismatches in them.
+func (r *ShardResults) Totals() (cases int, mismatches int64) {
+	for _, results := range r.known {
+		cases += len(results)
+		for _, c := range results {
+			mismatches += c.Found.Mismatches
+		}
+	}
+	return cases, mismatches
+}
+
+// digestOf returns the SHA-256 of lines as sha256sum prints them for the files of shards, in the order of the
+// shards.
+func digestOf(list []*ShardResults) string {
+	sorted := slices.SortedFunc(slices.Values(list), func(a, b *ShardResults) int { return cmp.Compare(a.Shard.K, b.Shard.K) })
+	h := sha256.New()
+	for _, r := range sorted {
+		fmt.Fprintf(h, "%s  %s\n", r.SHA256, r.Shard.FileName())
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
 // ShardError says that a file is no shard's, or not one of the same campaign.
@@ -423,7 +457,7 @@ func Glue(t *Target, o Options, cut map[string]int, list []*ShardResults) (*Resu
 			failure = byShard[cut[name]].Failure
 		}
 	}
-	s.glued = &gluedFrom{first, failure, len(list)}
+	s.glued = &gluedFrom{first, failure, len(list), digestOf(list)}
 	result := &Result{Report: s.report(context.Background()), Replay: s.replay(nil)}
 	result.Report.Seconds = 0
 	for _, x := range byShard {
@@ -437,6 +471,7 @@ type gluedFrom struct {
 	ran     *ran
 	failure *evidence.Failure
 	shards  int
+	digest  string // digestOf the shards
 }
 
 // setOrigin says what computed the results.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/evidence/attest"
 	page "tokitai/evidence/html"
 	"tokitai/verify"
 	"tokitai/verify/origin"
@@ -101,7 +103,7 @@ func (f *verifyFlags) runShard(c *cobra.Command, v *verification, dev engine.Dev
 	options := func(t *verify.Target) verify.Options { return v.terms.options(v.options, t) }
 	v.options.Part = func(string) bool { return true } // which a journal's keys depend on
 	all, cut := v.targets, verify.CutCases(v.targets, options, f.shard.n)
-	path := filepath.Join(f.out, fmt.Sprintf("shard-%d-of-%d.jsonl", f.shard.k, f.shard.n))
+	path := filepath.Join(f.out, (&verify.Shard{K: f.shard.k, N: f.shard.n}).FileName())
 	if _, err := os.Stat(path); f.resume && err != nil {
 		fmt.Fprintf(c.ErrOrStderr(), "there is no %s to resume from: starting from the beginning\n", path)
 	}
@@ -181,7 +183,7 @@ func (f *verifyFlags) shardVerdict(c *cobra.Command, v *verification, all []*ver
 }
 
 func newEvidenceMerge() *cobra.Command {
-	var out, htmlFile string
+	var out, htmlFile, trust string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "merge --out DIR SHARD...",
@@ -190,11 +192,15 @@ func newEvidenceMerge() *cobra.Command {
 one run would have written. No kernel runs, and no device is needed. Every case must have a
 result, in the shard that the cut gives it to; a case that ran twice counts once and must have
 given the same. Shards of another version, program, level, seed or cut are refused, and so is a
-shard that is given twice.
+shard that is given twice. The reports say the SHA-256 of the list of the shards' files.
 
-The exit code is 0 if all are accepted, 2 for files that are no shards of one campaign, 3 if a
-kernel is rejected, and 4 if shards or cases are missing: each shard is named, and no
-report is written.`,
+With --trust, every shard must be signed: the envelope that 'tokitai evidence sign SHARD'
+writes must be beside it, with the signatures that the trust file asks for. Envelopes
+among the arguments are left out, so that shard-*.jsonl names the shards.
+
+The exit code is 0 if all are accepted, 2 for files that are no shards of one campaign or no
+envelopes, 3 if a kernel is rejected or the signature of a shard does not count, and 4 if
+shards or cases are missing: each shard is named, and no report is written.`,
 		Example: `  tokitai evidence merge --out merged shards/shard-1-of-2.jsonl shards/shard-2-of-2.jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -211,9 +217,16 @@ report is written.`,
 				return err
 			}
 			defer undo()
-			v, err := merged(c.Context(), args)
+			args = slices.DeleteFunc(slices.Clone(args), func(path string) bool { return strings.HasSuffix(path, attest.BundleSuffix) })
+			v, shards, err := merged(c.Context(), args)
 			if err != nil {
 				return err
+			}
+			signers := ""
+			if trust != "" {
+				if signers, err = shardSigners(c.Context(), shards, trust); err != nil {
+					return err
+				}
 			}
 			w := c.OutOrStdout()
 			if asJSON {
@@ -238,6 +251,9 @@ report is written.`,
 				return err
 			}
 			if !asJSON {
+				if signers != "" {
+					fmt.Fprintf(w, "shards signed by %s\n", oneLine(signers))
+				}
 				fmt.Fprintf(w, "reports: %s\n", reportsPath(out))
 				if err := v.printEnd(w); err != nil {
 					return err
@@ -247,43 +263,75 @@ report is written.`,
 		},
 	}
 	c.Flags().StringVar(&out, "out", "", "write the reports to the folder `DIR`, or to the archive NAME.zip")
+	c.Flags().StringVar(&trust, "trust", "", "every shard must be signed by keys that this trust `FILE` has")
 	htmlFlag(c, &htmlFile)
 	jsonFlag(c, &asJSON)
 	return c
 }
 
-// merged returns the verification that shards make together.
-func merged(ctx context.Context, paths []string) (*verification, error) {
+// shardSigners checks the envelopes beside the files of shards, and returns who signed how many.
+func shardSigners(ctx context.Context, shards []*verify.ShardResults, trust string) (string, error) {
+	t, err := readTrust(trust)
+	if err != nil {
+		return "", err
+	}
+	signed := map[string]int{}
+	for _, r := range shards {
+		path := strings.TrimSuffix(r.Path, shardSuffix) + attest.BundleSuffix
+		envelopes, err := readEnvelopes(path)
+		if err != nil {
+			return "", fmt.Errorf("shard %s: %w", r.Shard.Name(), err)
+		}
+		v, err := t.Verify(ctx, evidenceKinds, path, envelopes[0], attest.NoPosition)
+		switch {
+		case err != nil:
+			return "", rejectedEvidence(fmt.Sprintf("shard %s: %s", r.Shard.Name(), path), err)
+		case v.Statement.PredicateType != shardFileSchema || !v.Statement.Has(r.SHA256):
+			return "", &verdictError{exitRejected, fmt.Errorf("%s is not about %s as it is now, whose SHA-256 is %s", path, r.Path, r.SHA256)}
+		}
+		for _, name := range v.Signers {
+			signed[name]++
+		}
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(signed)) {
+		list = append(list, fmt.Sprintf("%s (%d)", name, signed[name]))
+	}
+	return strings.Join(list, ", "), nil
+}
+
+// merged returns the verification that shards make together, and the shards.
+func merged(ctx context.Context, paths []string) (*verification, []*verify.ShardResults, error) {
 	var shards []*verify.ShardResults
 	for _, path := range paths {
 		r, err := verify.ReadShard(path)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		shards = append(shards, r)
 	}
 	if err := verify.CheckShards(shards); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	head := shards[0].Shard
 	program, err := programSHA256()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	switch {
 	case head.Version != version:
-		return nil, wrongUse("%s is of version %s, and this program is %s: merge with that version", paths[0], head.Version, version)
+		return nil, nil, wrongUse("%s is of version %s, and this program is %s: merge with that version", paths[0], head.Version, version)
 	case head.Program != program:
-		return nil, wrongUse("%s was made by another build of the program (SHA-256 %s), this one is %s: merge with that build", paths[0], head.Program, program)
+		return nil, nil, wrongUse("%s was made by another build of the program (SHA-256 %s), this one is %s: merge with that build", paths[0], head.Program, program)
 	}
 	var f verifyFlags
 	command := f.command()
 	if err := command.ParseFlags(head.Args); err != nil {
-		return nil, wrongUse("%s: %v", paths[0], err)
+		return nil, nil, wrongUse("%s: %v", paths[0], err)
 	}
 	options, terms, err := f.judgeFlags.parse()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	names := command.Flags().Args()
 	targets, _, err := f.targets(backendOf(head.Device), names)
@@ -291,7 +339,7 @@ func merged(ctx context.Context, paths []string) (*verification, error) {
 		targets, err = terms.apply(targets)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	options.Device, options.InterpretAll = head.Device, f.interpret == "all"
 	options.Program, options.Part = head.Program, func(string) bool { return true }
@@ -301,23 +349,23 @@ func merged(ctx context.Context, paths []string) (*verification, error) {
 	each := func(t *verify.Target) verify.Options { return terms.options(options, t) }
 	cut := verify.CutCases(targets, each, head.N)
 	if cut.Hash(targets) != head.Cut {
-		return nil, wrongUse("%s: the shards were cut from other cases than this program has for %s: a definition has changed", paths[0], strings.Join(head.Args, " "))
+		return nil, nil, wrongUse("%s: the shards were cut from other cases than this program has for %s: a definition has changed", paths[0], strings.Join(head.Args, " "))
 	}
 	if missing := verify.FindMissing(targets, each, cut, shards); len(missing) > 0 {
-		return nil, &missingError{missing, head.N}
+		return nil, nil, &missingError{missing, head.N}
 	}
 	for i, t := range targets {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		}
 		r, err := verify.Glue(t, each(t), cut[i], shards)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		r.Report.Host = head.Host
 		v.results = append(v.results, r)
 	}
-	return v, nil
+	return v, shards, nil
 }
 
 // missingError says which shards lack results.

@@ -19,6 +19,8 @@ var evidenceKinds = []attest.Kind{
 	{Schema: evidence.SchemaID, Subjects: reportSubjects, Describe: describeReport},
 	{Schema: runSchema, Subjects: runSubjects, Describe: describeRun},
 	{Schema: soak.Schema, Subjects: soakSubjects, Describe: describeSoak},
+	{Schema: receiptSchema, Subjects: receiptSubjects, Describe: describeReceipt},
+	{Schema: shardFileSchema, Subjects: shardSubjects, Describe: describeShard},
 	{Schema: provenanceType, Describe: func([]byte) string { return "provenance of a release" }},
 }
 
@@ -104,10 +106,7 @@ func runSubjects(name string, data []byte) ([]attest.Subject, error) {
 }
 
 func decodeRun(data []byte) (r runRecord, err error) {
-	d := json.NewDecoder(strings.NewReader(string(data)))
-	d.DisallowUnknownFields()
-	err = d.Decode(&r)
-	return r, err
+	return r, decodeStrictly(data, &r)
 }
 
 func describeRun(data []byte) string {
@@ -125,7 +124,7 @@ type namedReport struct {
 }
 
 // signable returns what a path holds that can be signed: the reports of a folder or archive, the run
-// of a folder, or one JSON file.
+// of a folder, the file of a shard, the receipts of an answer, or one JSON file.
 func signable(path string) ([]namedReport, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -155,6 +154,15 @@ func signable(path string) ([]namedReport, error) {
 		}
 		return list, nil
 	}
+	if strings.HasSuffix(path, shardSuffix) {
+		return signableLines(path)
+	}
 	data, err := readfile.Regular(path, evidence.MaxReportBytes)
-	return []namedReport{{path, data}}, err
+	if err != nil {
+		return nil, err
+	}
+	if receipts, err := receiptRecords(path, data); json.Valid(data) && (err != nil || len(receipts) > 0) {
+		return receipts, err
+	}
+	return []namedReport{{path, data}}, nil
 }

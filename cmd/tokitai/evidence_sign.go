@@ -236,10 +236,12 @@ func newEvidenceSign() *cobra.Command {
 		Use:   "sign EVIDENCE",
 		Short: "sign reports",
 		Long: `Sign evidence: the reports in a folder or archive of 'tokitai verify --out', 'tokitai check
---out' or 'tokitai run --report', the JSON file of one report, or the folder of a training run. Each becomes an in-toto
-statement in a DSSE envelope, signed with ed25519 (docs/signatures.md). Subjects are the
-SHA-256 of the definition, of the kernel and of the report's file. A file of envelopes, as this command writes
-it, gets further signatures.
+--out' or 'tokitai run --report', the JSON file of one report or soak, the folder of a
+training run, the JSON of an answer with its receipt, or the file of a campaign's shard.
+Each becomes an in-toto statement in a DSSE envelope, signed with ed25519
+(docs/signatures.md). Subjects of a report are the SHA-256 of the definition, of the
+kernel and of the report's file. A file of envelopes, as this command writes it, gets
+further signatures.
 
 The private key is in a PEM file (--key), or an ssh-agent has it (--agent).
 --predicate-type signs any JSON file as a predicate of that type, about the files whose
@@ -256,7 +258,14 @@ SHA-256 are in a file as sha256sum writes it.`,
 				return err
 			}
 			if out == "" {
-				out = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(args[0], "/"), ".zip"), ".json"), attest.BundleSuffix) + attest.BundleSuffix
+				out = strings.TrimRight(args[0], "/")
+				for _, suffix := range []string{attest.BundleSuffix, shardSuffix, ".zip", ".json"} {
+					if base, ok := strings.CutSuffix(out, suffix); ok {
+						out = base
+						break
+					}
+				}
+				out += attest.BundleSuffix
 			}
 			data, err := attest.Encode(envelopes)
 			if err == nil {

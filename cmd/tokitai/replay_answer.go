@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tokitai/answer"
 	"tokitai/engine"
+	"tokitai/evidence/attest"
 	"tokitai/internal/readfile"
 )
 
@@ -31,6 +33,11 @@ func replayAnswer(c *cobra.Command, device, path, model string, asJSON bool) err
 	text, err := readfile.Whole(path, file, maxPrompt)
 	if err != nil {
 		return err
+	}
+	if strings.HasSuffix(path, attest.BundleSuffix) {
+		if text, err = signedReceipts(path); err != nil {
+			return err
+		}
 	}
 	receipts, err := answer.ReadReceipts(text)
 	switch {

@@ -69,8 +69,10 @@ checkpoint up to step --from, or with the initial weights. The run itself is not
 The data are read where 'tokitai train' read them, or from --data.
 
 ANSWER is a JSON file with the receipt of an answer: the output of 'tokitai generate --json',
-or an answer of 'tokitai serve'. --model names the model. The row of logits of every token
-is compared, by its checksum, and the token that is drawn from it.`,
+or an answer of 'tokitai serve'. It may also be a file of envelopes with receipts, as
+'tokitai evidence sign' writes it, whose signatures 'tokitai evidence verify' checks.
+--model names the model. The row of logits of every token is compared, by its checksum,
+and the token that is drawn from it.`,
 		Example: `  tokitai replay run --from 100 --steps 20 --device cpu
   tokitai replay answer.json --model run`,
 		Args:              runArguments(1),

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	"github.com/youmark/pkcs8"
@@ -120,19 +121,15 @@ func ReadSigner(path string, passphrase func() ([]byte, error)) (*Signer, error)
 	return &Signer{private.Public().(ed25519.PublicKey), func(data []byte) ([]byte, error) { return ed25519.Sign(private, data), nil }}, nil
 }
 
-// ReadPublic reads a public key from a PEM file, or from a line as ssh-add -L prints it.
+// ReadPublic reads a public key from a PEM file, or from lines as ssh-add -L prints them, of which one must
+// have an ed25519 key.
 func ReadPublic(path string) (ed25519.PublicKey, error) {
 	data, err := readfile.Regular(path, maxKeyBytes)
 	if err != nil {
 		return nil, err
 	}
-	if key, _, _, _, err := ssh.ParseAuthorizedKey(data); err == nil {
-		if c, ok := key.(ssh.CryptoPublicKey); ok {
-			if public, ok := c.CryptoPublicKey().(ed25519.PublicKey); ok {
-				return public, nil
-			}
-		}
-		return nil, &FormatError{path, fmt.Sprintf("holds a key of type %s, want ed25519", key.Type())}
+	if _, _, _, _, err := ssh.ParseAuthorizedKey(data); err == nil {
+		return parseSSH(path, data)
 	}
 	block, err := decodePEM(path, data)
 	if err != nil {
@@ -146,6 +143,33 @@ func ReadPublic(path string) (ed25519.PublicKey, error) {
 		return nil, &FormatError{path, err.Error()}
 	}
 	return public, nil
+}
+
+// parseSSH returns the ed25519 key among keys in the form of OpenSSH.
+func parseSSH(path string, data []byte) (ed25519.PublicKey, error) {
+	var found []ed25519.PublicKey
+	var others []string
+	for len(data) > 0 {
+		key, _, _, rest, err := ssh.ParseAuthorizedKey(data)
+		if err != nil {
+			break // what is left has no key
+		}
+		data = rest
+		if c, ok := key.(ssh.CryptoPublicKey); ok {
+			if public, ok := c.CryptoPublicKey().(ed25519.PublicKey); ok {
+				found = append(found, public)
+				continue
+			}
+		}
+		others = append(others, key.Type())
+	}
+	switch len(found) {
+	case 0:
+		return nil, &FormatError{path, fmt.Sprintf("holds a key of type %s, want ed25519", strings.Join(others, " and one of "))}
+	case 1:
+		return found[0], nil
+	}
+	return nil, &FormatError{path, fmt.Sprintf("holds %d ed25519 keys, want the line of one", len(found))}
 }
 
 func parseSPKI(der []byte) (ed25519.PublicKey, error) {
