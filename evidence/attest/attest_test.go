@@ -335,6 +335,22 @@ func TestAgent(t *testing.T) {
 	if again, err := attest.ReadPublic(path); err != nil || !again.Equal(key) {
 		t.Errorf("a line of ssh-add -L: %v", err)
 	}
+	lines := ssh.MarshalAuthorizedKey(line)
+	const other = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBGsX0fLhLEJH+Lzm5WOkQPJ3A32BLeszoPShOUXYmMKWT+NC4v4af5uO5+tKfA+eFivOM1drMV7Oy7ZAaDe/UfU= other\n"
+	for _, test := range []struct{ text, want string }{
+		{other + string(lines), ""},
+		{string(lines) + other, ""},
+		{other, "holds a key of type ecdsa-sha2-nistp256, want ed25519"},
+		{string(lines) + string(lines), "holds 2 ed25519 keys, want the line of one"},
+	} {
+		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, err := attest.ReadPublic(path)
+		if test.want == "" && (err != nil || !again.Equal(key)) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("lines %q: %v, want %q", test.text, err, test.want)
+		}
+	}
 	x := trust(t, 1, attest.Trusted("a", key, 0, nil))
 	if _, err := x.Verify(context.Background(), kinds, "e", signed(t, s), attest.NoPosition); err != nil {
 		t.Error(err)
