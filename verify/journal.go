@@ -55,7 +55,9 @@ func OpenJournal(path string, resume bool) (*Journal, error) {
 	}
 	end := int64(0)
 	if resume {
-		end, err = j.read()
+		if end, err = j.read(); err != nil {
+			err = fmt.Errorf("%s: %w; begin anew without --resume", path, err)
+		}
 	}
 	if err == nil {
 		if err = f.Truncate(end); err == nil {
@@ -81,7 +83,7 @@ func (j *Journal) read() (end int64, err error) {
 			return end, err
 		}
 		if err := j.take(line); err != nil {
-			return end, fmt.Errorf("%s: byte %d: %w; begin anew without --resume", j.file.Name(), end, err)
+			return end, fmt.Errorf("byte %d: %w", end, err)
 		}
 		end += int64(len(line))
 	}
