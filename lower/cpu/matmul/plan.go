@@ -20,17 +20,21 @@ type blocking struct {
 	streamVectors, streamDepth int
 	lineDepth                  int // the same, in lines
 
-	// tinyWork is the number of multiply-adds below which the left operand is not packed.
+	// tinyWork is the number of multiply-adds from which on a product of few columns is
+	// computed as its transpose, so that its right operand can be read in lines.
 	tinyWork int
 
-	// directWork is the number of multiply-adds from which on right operands of binary32
-	// are packed.
-	directWork int
-	directStep int // but not if their rows are at most that many bytes apart
+	// Operands of binary32 that are multiplied where they lie rather than packed: left ones
+	// whose rows are neighbours up to rowsBytes, and right ones up to rightBytes, or for up to
+	// rightPanels panels of rows.
+	rowsBytes   int
+	rightBytes  int
+	rightPanels int
 
-	// Products of at least sharedWork multiply-adds have their operands packed once for all
-	// workers, region by region of the result.
+	// Products of at least sharedWork multiply-adds and more than sharedTiles tiles have their
+	// operands packed once for all workers, region by region of the result.
 	sharedWork   int
+	sharedTiles  int
 	regionLines  int // rows, and columns, of a region
 	regionMemory int // bytes of packed operands
 
@@ -48,7 +52,8 @@ type blocking struct {
 
 var defaultBlocking = blocking{
 	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, lineDepth: 2048,
-	tinyWork: 1 << 21, directWork: 1 << 26, directStep: 2048, sharedWork: 1 << 27, regionLines: 1120, regionMemory: 24 << 20,
+	tinyWork: 1 << 21, rowsBytes: 32 << 10, rightBytes: 64 << 10, rightPanels: 3,
+	sharedWork: 1 << 27, sharedTiles: 2, regionLines: 1120, regionMemory: 24 << 20,
 	storedBytes: 2 << 20, storedPanels: 12, storedDepth: 128, itemWork: 1 << 19,
 }
 
@@ -101,11 +106,14 @@ func (b *blocking) planFor(t *target, e *extent) plan {
 	}
 	isOnePanel := e.rows <= t.rows // then each element of the right operand is read once
 	p.depth, p.tileRows, p.tileCols = b.depth, b.panels*t.rows, b.vectors*t.lanes
-	p.leftDirect = e.dtype == num.F32 && b.readsWell(e)
+	if blocks := b.depth / max(e.depth, b.depth/4, 1); blocks > 1 { // short ones leave room for more
+		p.tileCols *= blocks
+	}
+	p.leftDirect = e.dtype == num.F32 && b.readsLeft(t, e)
 	p.byPanels = t.set == machine.AVX512 && b.storesLongest(t, e)
 	switch {
 	case e.right.line == size && (t.partial || e.cols%t.lanes == 0):
-		p.rightDirect = isOnePanel || e.dtype == num.F32 && (work < b.directWork || e.right.step <= b.directStep)
+		p.rightDirect = isOnePanel || e.dtype == num.F32 && b.readsRight(t, e)
 		if isOnePanel {
 			p.depth, p.tileCols = b.streamDepth, b.streamVectors*t.lanes
 		}
@@ -113,7 +121,7 @@ func (b *blocking) planFor(t *target, e *extent) plan {
 		p.rightLines, p.leftDirect = true, false
 		p.depth, p.tileCols = b.lineDepth, b.streamVectors*t.lanes
 	}
-	if work >= b.sharedWork && !isOnePanel && !p.rightLines {
+	if tiles := parts(e.rows, p.tileRows) * parts(e.cols, p.tileCols); work >= b.sharedWork && !isOnePanel && !p.rightLines && tiles > b.sharedTiles {
 		p.share(b, t, e)
 	} else {
 		p.cut(b, t, e)
@@ -130,23 +138,27 @@ func (b *blocking) storesLongest(t *target, e *extent) bool {
 // operand for each than to pack it.
 const linePanels = 3
 
-// readsWell reports whether a left operand is fast to read where it lies, time and again
-// for every panel of columns.
-func (b *blocking) readsWell(e *extent) bool {
+// readsLeft reports whether a left operand of binary32 is multiplied where it lies, time and
+// again for every panel of columns.
+func (b *blocking) readsLeft(t *target, e *extent) bool {
 	const (
-		page    = 4096
-		fewRows = 4
-		fewCols = 320     // beyond, packing costs less than the longer instructions
-		fewWork = 1 << 25 // beyond, packing costs less than reading from so many cache lines
+		fewRows  = 4
+		conflict = 2048 // rows a multiple of it apart contend for the same places in the cache
 	)
 	switch v := &e.left; {
-	case e.rows <= fewRows || e.rows*e.cols*e.depth < b.tinyWork:
+	case e.rows <= fewRows || e.cols <= t.vectors*t.lanes:
 		return true
-	case v.line < v.step: // the elements of one step are neighbours
-		return e.rows*e.cols*e.depth < fewWork
-	default: // rows a multiple of a page apart contend for the same places in the cache
-		return e.cols <= fewCols && v.line%page != 0 && v.line < 4*page
+	case v.line < v.step: // the elements of one step are neighbours: a line of the cache has those of other panels too
+		return e.rows*e.depth*num.F32.Size() <= b.rowsBytes
+	default:
+		return v.line%conflict != 0
 	}
+}
+
+// readsRight is readsLeft for a right operand whose columns are neighbours. The processor
+// does not foresee rows that are far apart, so that a large one is read slowly.
+func (b *blocking) readsRight(t *target, e *extent) bool {
+	return parts(e.rows, t.rows) <= b.rightPanels || e.cols*e.depth*num.F32.Size() <= b.rightBytes
 }
 
 // share sets the sizes of regions and their tiles.
@@ -169,20 +181,22 @@ func (p *plan) share(b *blocking, t *target, e *extent) {
 }
 
 // cut sets the tiles of products that share nothing: enough for the workers, each with as
-// little to pack as can be.
+// little work as can be.
 func (p *plan) cut(b *blocking, t *target, e *extent) {
-	work := max(e.rows*e.cols*e.depth, 1)
-	items := min(max(work*e.products/b.itemWork, 1), 4*e.workers)
-	if e.products == 1 && !(p.leftDirect && p.rightDirect) {
-		items = min(items, 2*e.workers)
+	items := 1
+	if e.workers > 1 {
+		items = min(max(e.rows*e.cols*e.depth*e.products/b.itemWork, 1), 4*e.workers)
+		if e.products == 1 && !(p.leftDirect && p.rightDirect) {
+			items = min(items, 2*e.workers)
+		}
 	}
 	pieces := parts(items, e.products)
 	best, most := 0, *p
 	for down := 1; down <= pieces; down++ {
 		rows := min(most.tileRows, parts(e.rows, down))
 		cols := min(most.tileCols, evenly(e.cols, parts(e.cols, parts(pieces, down)), t.vectors*t.lanes))
-		if lines := rows + cols; best == 0 || lines < best {
-			best, p.tileRows, p.tileCols = lines, rows, cols
+		if cost := p.cost(t, rows, cols) * parts(e.rows, rows) * parts(e.cols, cols); best == 0 || cost < best {
+			best, p.tileRows, p.tileCols = cost, rows, cols
 		}
 	}
 	p.tileRows = evenly(e.rows, p.tileRows, 1)
@@ -190,6 +204,21 @@ func (p *plan) cut(b *blocking, t *target, e *extent) {
 		p.tileRows = max(p.tileRows, linePanels*t.rows)
 	}
 	p.tilesPerItem = max(1, parts(e.rows, p.tileRows)*parts(e.cols, p.tileCols)*e.products/items)
+}
+
+// cost estimates the time of a tile for each step of the summed index, in quarters of a
+// cycle. Two multiply-adds of vectors begin in a cycle, each takes four, and packing takes
+// about a quarter of a cycle for each row and one and a half for each vector of columns.
+func (p *plan) cost(t *target, rows, cols int) int {
+	panels, vectors := parts(rows, t.rows), parts(cols, t.lanes)
+	cost := max(2*rows*vectors, 16*panels*parts(vectors, t.vectors))
+	if !p.leftDirect {
+		cost += rows
+	}
+	if !p.rightDirect && !p.rightLines {
+		cost += 6 * vectors
+	}
+	return cost
 }
 
 // parts returns the number of parts of a size that n has, the last one perhaps smaller.
