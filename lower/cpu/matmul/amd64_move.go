@@ -12,26 +12,39 @@ import (
 func (g *amd64Generator) widen(vectors int, dtype num.DType) int {
 	start := g.begin("widen %d vectors of %v", vectors, dtype)
 	const (
-		from     = x86.RAX
-		to       = x86.RDX
-		fromStep = x86.R9
-		toStep   = x86.R10
-		rows     = x86.R11
+		from      = x86.RAX
+		to        = x86.RDX
+		fromStep  = x86.R9
+		toStep    = x86.R10
+		rows      = x86.R11
+		fromFirst = x86.R12
+		toFirst   = x86.R13
+		times     = x86.R15
 	)
 	var f moveFrame
-	g.mov(from, field(unsafe.Offsetof(f.from)))
-	g.mov(to, field(unsafe.Offsetof(f.to)))
+	g.mov(fromFirst, field(unsafe.Offsetof(f.from)))
+	g.mov(toFirst, field(unsafe.Offsetof(f.to)))
 	g.mov(fromStep, field(unsafe.Offsetof(f.fromStep)))
 	g.mov(toStep, field(unsafe.Offsetof(f.toStep)))
-	g.mov(rows, field(unsafe.Offsetof(f.depth)))
+	g.mov(times, field(unsafe.Offsetof(f.times)))
 	g.loadMask(unsafe.Offsetof(f.mask))
+	lastLanesVector := x86.Vec(vectors + 1) // of sets without mask registers
+	masksInVector := g.masks(dtype) && !g.partial
+	if masksInVector {
+		g.mov(from, field(unsafe.Offsetof(f.maskLanes)))
+		g.V(x86.VMOVUPS, g.width, lastLanesVector, x86.At(from, 0))
+	}
 	row := func() {
 		for v := range vectors {
-			mask := x86.K0
+			mask, at := x86.K0, x86.At(from, int32(v*g.lanes*dtype.Size()))
+			if v == vectors-1 && masksInVector {
+				g.V(x86.VMASKMOVPS, g.width, x86.Vec(v), lastLanesVector, at)
+				continue
+			}
 			if v == vectors-1 && g.partial {
 				mask = lastLanes
 			}
-			g.load(x86.Vec(v), x86.At(from, int32(v*g.lanes*dtype.Size())), dtype, mask, x86.Vec(vectors))
+			g.load(x86.Vec(v), at, dtype, mask, x86.Vec(vectors))
 		}
 		g.add(from, fromStep)
 		for v := range vectors {
@@ -39,7 +52,16 @@ func (g *amd64Generator) widen(vectors int, dtype num.DType) int {
 		}
 		g.add(to, toStep)
 	}
+	again := g.Label()
+	g.Bind(again)
+	g.mov(from, fromFirst)
+	g.mov(to, toFirst)
+	g.mov(rows, field(unsafe.Offsetof(f.depth)))
 	g.rowLoop(rows, row)
+	g.add(fromFirst, field(unsafe.Offsetof(f.fromNext)))
+	g.add(toFirst, field(unsafe.Offsetof(f.toNext)))
+	g.sub(times, x86.Imm(1))
+	g.J(x86.NotEqual, again)
 	g.end()
 	return start
 }

@@ -12,19 +12,32 @@ import (
 func (g *neonGenerator) widen(vectors int, dtype num.DType) int {
 	start := g.begin("widen %d vectors of %v", vectors, dtype)
 	const (
-		from     = arm.X1
-		to       = arm.X2
-		fromStep = arm.X3
-		toStep   = arm.X4
-		rows     = arm.X5
+		from      = arm.X1
+		to        = arm.X2
+		fromStep  = arm.X3
+		toStep    = arm.X4
+		rows      = arm.X5
+		fromFirst = arm.X6
+		toFirst   = arm.X7
+		times     = arm.X8
+		fromNext  = arm.X9
+		toNext    = arm.X10
+		depth     = arm.X11
 	)
 	var f moveFrame
-	g.field(from, unsafe.Offsetof(f.from))
-	g.field(to, unsafe.Offsetof(f.to))
+	g.field(fromFirst, unsafe.Offsetof(f.from))
+	g.field(toFirst, unsafe.Offsetof(f.to))
 	g.field(fromStep, unsafe.Offsetof(f.fromStep))
 	g.field(toStep, unsafe.Offsetof(f.toStep))
-	g.field(rows, unsafe.Offsetof(f.depth))
-	again := g.Label()
+	g.field(depth, unsafe.Offsetof(f.depth))
+	g.field(times, unsafe.Offsetof(f.times))
+	g.field(fromNext, unsafe.Offsetof(f.fromNext))
+	g.field(toNext, unsafe.Offsetof(f.toNext))
+	again, next := g.Label(), g.Label()
+	g.Bind(next)
+	g.I(arm.MOV, from, fromFirst)
+	g.I(arm.MOV, to, toFirst)
+	g.I(arm.MOV, rows, depth)
 	g.Bind(again)
 	for v := range vectors {
 		g.load(arm.Vec(v), arm.At(from, int64(v*g.lanes*dtype.Size())), dtype)
@@ -36,6 +49,10 @@ func (g *neonGenerator) widen(vectors int, dtype num.DType) int {
 	g.I(arm.ADD, to, to, toStep)
 	g.I(arm.SUBS, rows, rows, arm.Imm(1))
 	g.I(arm.BCOND, arm.NE, again)
+	g.I(arm.ADD, fromFirst, fromFirst, fromNext)
+	g.I(arm.ADD, toFirst, toFirst, toNext)
+	g.I(arm.SUBS, times, times, arm.Imm(1))
+	g.I(arm.BCOND, arm.NE, next)
 	g.I(arm.RET)
 	return start
 }

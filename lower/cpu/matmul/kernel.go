@@ -45,6 +45,11 @@ func (t *target) leftStep() int {
 	return (t.rows + t.lanes - 1) / t.lanes * t.lanes * 4
 }
 
+// masks reports whether vectors of a format can be loaded in part.
+func (t *target) masks(dtype num.DType) bool {
+	return t.partial || t.set == machine.AVX2 && dtype == num.F32
+}
+
 func (t *target) registers() int {
 	if t.set == machine.AVX2 {
 		return 16
@@ -116,7 +121,7 @@ type multiplyFrame struct {
 
 // moveFrame is the argument of widen, transpose and narrow.
 //
-//	widen      to[i][l] = from[0][i][l]         for i in depth, l in lanes
+//	widen      to[i][l] = from[0][i][l]         for i in depth, l in lanes, and that times times
 //	transpose  to[i][l] = from[l][i]            for i in depth, l in lanes
 //	narrow     to[i][c] = round(from[0][i][c])  for i in depth, c in count
 //
@@ -130,6 +135,10 @@ type moveFrame struct {
 	depth    int
 	count    int // of narrow: columns
 	mask     uint64
+
+	// Of widen: from each time to the next, in bytes.
+	times, fromNext, toNext int
+	maskLanes               unsafe.Pointer // mask as a vector, for sets without mask registers
 }
 
 // maskLanes has a vector of n selected lanes at maskLanes[8-n].

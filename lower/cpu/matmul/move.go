@@ -53,7 +53,7 @@ func (m *mover) packRows(to unsafe.Pointer, step int, v *view, dtype num.DType, 
 	for l := 0; l < lines; {
 		vectors := min(len(m.widen), parts(lines-l, m.lanes))
 		n := min(vectors*m.lanes, lines-l)
-		if !m.partial && n%m.lanes != 0 {
+		if n%m.lanes != 0 && !m.masks(dtype) {
 			if vectors > 1 {
 				vectors--
 				n = vectors * m.lanes
@@ -63,11 +63,35 @@ func (m *mover) packRows(to unsafe.Pointer, step int, v *view, dtype num.DType, 
 			}
 		}
 		f.from[0], f.to = v.element(first+l, k), unsafe.Add(to, l*4)
-		f.fromStep, f.toStep, f.depth = v.step, step, depth
-		f.mask = lowBits(n - (vectors-1)*m.lanes)
-		m.program.Call(m.widen[vectors-1][dtype], unsafe.Pointer(f))
+		f.fromStep, f.toStep, f.depth, f.times = v.step, step, depth, 1
+		m.widenVectors(vectors, n, dtype)
 		l += n
 	}
+}
+
+// widenVectors widens rows of n elements, which are that many vectors.
+func (m *mover) widenVectors(vectors, n int, dtype num.DType) {
+	f, last := &m.frame, n-(vectors-1)*m.lanes
+	f.mask, f.maskLanes = lowBits(last), unsafe.Pointer(&maskLanes[max(0, 8-last)])
+	m.program.Call(m.widen[vectors-1][dtype], unsafe.Pointer(f))
+}
+
+// packBeside packs count groups of lines, side by side, each as pack does; groups lie stride
+// bytes apart in to. Where the elements of one step are neighbours it reads them in order, as
+// the processor foresees.
+func (m *mover) packBeside(to unsafe.Pointer, step, stride int, v *view, dtype num.DType, first, lines, count, k, depth int) {
+	vectors := parts(lines, m.lanes)
+	if v.line != dtype.Size() || vectors > len(m.widen) || lines%m.lanes != 0 && !m.masks(dtype) || count < 2 || depth == 0 {
+		for i := range count {
+			m.pack(unsafe.Add(to, i*stride), step, v, dtype, first+i*lines, lines, k, depth)
+		}
+		return
+	}
+	f := &m.frame
+	f.from[0], f.to = v.element(first, k), to
+	f.fromStep, f.toStep, f.depth = lines*v.line, stride, count
+	f.fromNext, f.toNext, f.times = v.step, step, depth
+	m.widenVectors(vectors, lines, dtype)
 }
 
 // packLines is pack for at most as many lines as a vector has lanes, whose steps are

@@ -111,22 +111,28 @@ func (w *worker) sums(t *tile) sums {
 func sumsRow(cols int) int         { return padded(cols)*4 + 64 }
 func sumsBytes(rows, cols int) int { return padded(rows)*sumsRow(cols) + padding }
 
-// packLeft packs panels of rows.
+// packLeft packs panels of rows, those of one height together.
 func (w *worker) packLeft(to *panels, t *tile, first, end, k, depth int) {
-	for i := first; i < end; i++ {
-		height, step := t.rows.heightOf(i), to.step
+	for i := first; i < end; {
+		height, step, last := t.rows.heightOf(i), to.step, end
 		if step == 0 {
 			step = height * 4
 		}
-		w.pack(unsafe.Add(to.at, (i-first)*to.stride), step, &t.product.left, w.dtype, t.row+t.rows.first(i), height, k, depth)
+		if i < t.rows.long {
+			last = min(end, t.rows.long)
+		}
+		w.packBeside(unsafe.Add(to.at, (i-first)*to.stride), step, to.stride, &t.product.left, w.dtype, t.row+t.rows.first(i), height, last-i, k, depth)
+		i = last
 	}
 }
 
 // packRight packs panels of columns.
 func (w *worker) packRight(to *panels, p *product, col, cols, k, depth int) {
 	width := w.vectors * w.lanes
-	for c := 0; c < cols; c += width {
-		w.pack(unsafe.Add(to.at, c/width*to.stride), to.step, &p.right, w.dtype, col+c, min(width, cols-c), k, depth)
+	whole := cols / width
+	w.packBeside(to.at, to.step, to.stride, &p.right, w.dtype, col, width, whole, k, depth)
+	if rest := cols % width; rest > 0 {
+		w.pack(unsafe.Add(to.at, whole*to.stride), to.step, &p.right, w.dtype, col+whole*width, rest, k, depth)
 	}
 }
 
