@@ -33,7 +33,14 @@ func (w *Walk) Offset(i int) int {
 	at := 0
 	for k := range w.Count {
 		x := &w.Axes[k]
-		at += i / x.Divisor % x.Size * x.Stride
+		index := i
+		if x.Divisor > 1 { // a division takes as long as small products
+			index /= x.Divisor
+		}
+		if index >= x.Size {
+			index %= x.Size
+		}
+		at += index * x.Stride
 	}
 	return at
 }

@@ -24,6 +24,7 @@ type job struct {
 	// Products that share nothing are one phase.
 	tilesDown, tilesAcross int // of one product, or of one index of the batch axes where rows are grouped
 	tiles                  int
+	whole                  division // of the rows of a whole tile
 	started                bool
 
 	shared region
@@ -74,6 +75,7 @@ func (p *program) Bind(c *lower.Call, workers int) lowercpu.Job {
 		j.shared.begin()
 		return j
 	}
+	j.whole = divide(j.plan.tileRows, p.code.rows)
 	j.tilesDown, j.tilesAcross = parts(e.rows, j.plan.tileRows), parts(e.cols, j.plan.tileCols)
 	j.tiles = j.products.Count
 	if p.grouping == lower.GroupedRows {
@@ -152,9 +154,11 @@ func (j *job) offset(g int) int { return int(j.offsets.Int(g, 0)) }
 
 // tile computes a tile of products that share nothing.
 func (j *job) tile(w *worker, i int) {
-	perProduct := j.tilesDown * j.tilesAcross
-	n, i := i/perProduct, i%perProduct
-	down, across := i/j.tilesAcross, i%j.tilesAcross
+	n, down, across := i, 0, 0
+	if perProduct := j.tilesDown * j.tilesAcross; perProduct > 1 { // a division takes as long as small products
+		n, i = i/perProduct, i%perProduct
+		down, across = i/j.tilesAcross, i%j.tilesAcross
+	}
 	row, group := down*j.plan.tileRows, -1
 	if j.p.grouping == lower.GroupedRows {
 		group = lower.GroupOf(j.offset, j.products.Groups, j.plan.tileRows, down)
@@ -170,6 +174,9 @@ func (j *job) tile(w *worker, i int) {
 	if rows <= 0 {
 		return
 	}
-	t := tile{product: &p, row: row, col: col, cols: cols, rows: divide(rows, j.p.code.rows)}
+	t := tile{product: &p, row: row, col: col, cols: cols, rows: j.whole}
+	if rows != j.whole.rows {
+		t.rows = divide(rows, j.p.code.rows)
+	}
 	w.compute(j, &t)
 }

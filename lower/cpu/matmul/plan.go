@@ -53,7 +53,7 @@ type blocking struct {
 var defaultBlocking = blocking{
 	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, lineDepth: 2048,
 	tinyWork: 1 << 21, rowsBytes: 32 << 10, rightBytes: 64 << 10, rightPanels: 3,
-	sharedWork: 1 << 27, sharedTiles: 2, regionLines: 1120, regionMemory: 24 << 20,
+	sharedWork: 1 << 27, sharedTiles: 2, regionLines: 1120, regionMemory: 4 << 20,
 	storedBytes: 2 << 20, storedPanels: 12, storedDepth: 128, itemWork: 1 << 19,
 }
 
