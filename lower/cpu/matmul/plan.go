@@ -15,10 +15,10 @@ type blocking struct {
 	vectors int // across a tile
 	depth   int // steps of the summed index in a block
 
-	// The same where the right operand is read once, from memory: few long rows of it at a
-	// time.
-	streamVectors, streamDepth int
-	lineDepth                  int // the same, in lines
+	// The same where a right operand of more than streamBytes is read where it lies, from
+	// memory: few long rows of it at a time.
+	streamVectors, streamDepth, streamBytes int
+	lineDepth                               int // the same, in lines
 
 	// tinyWork is the number of multiply-adds from which on a product of few columns is
 	// computed as its transpose, so that its right operand can be read in lines.
@@ -51,7 +51,7 @@ type blocking struct {
 }
 
 var defaultBlocking = blocking{
-	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, lineDepth: 2048,
+	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, streamBytes: 512 << 10, lineDepth: 2048,
 	tinyWork: 1 << 21, rowsBytes: 32 << 10, rightBytes: 64 << 10, rightPanels: 3,
 	sharedWork: 1 << 27, sharedTiles: 2, regionLines: 1120, regionMemory: 4 << 20,
 	storedBytes: 2 << 20, storedPanels: 12, storedDepth: 128, itemWork: 1 << 19,
@@ -111,17 +111,19 @@ func (b *blocking) planFor(t *target, e *extent) plan {
 	}
 	p.leftDirect = e.dtype == num.F32 && b.readsLeft(t, e)
 	p.byPanels = t.set == machine.AVX512 && b.storesLongest(t, e)
+	isStreamed := false // the right operand is read from memory where it lies
 	switch {
 	case e.right.line == size && (t.partial || e.cols%t.lanes == 0):
 		p.rightDirect = isOnePanel || e.dtype == num.F32 && b.readsRight(t, e)
-		if isOnePanel {
+		isFew := isOnePanel || p.rightDirect && parts(e.rows, t.rows) <= b.rightPanels
+		if isStreamed = isFew && e.cols*e.depth*size > b.streamBytes; isStreamed {
 			p.depth, p.tileCols = b.streamDepth, b.streamVectors*t.lanes
 		}
 	case inLines(&e.right, e.rows):
 		p.rightLines, p.leftDirect = true, false
 		p.depth, p.tileCols = b.lineDepth, b.streamVectors*t.lanes
 	}
-	if tiles := parts(e.rows, p.tileRows) * parts(e.cols, p.tileCols); work >= b.sharedWork && !isOnePanel && !p.rightLines && tiles > b.sharedTiles {
+	if tiles := parts(e.rows, p.tileRows) * parts(e.cols, p.tileCols); work >= b.sharedWork && !isStreamed && !p.rightLines && tiles > b.sharedTiles {
 		p.share(b, t, e)
 	} else {
 		p.cut(b, t, e)
