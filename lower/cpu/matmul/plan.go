@@ -144,8 +144,9 @@ const linePanels = 3
 // again for every panel of columns.
 func (b *blocking) readsLeft(t *target, e *extent) bool {
 	const (
-		fewRows  = 4
-		conflict = 2048 // rows a multiple of it apart contend for the same places in the cache
+		fewRows   = 4
+		fewPanels = 8
+		conflict  = 4096 // rows a multiple of it apart contend for the same places in the cache
 	)
 	switch v := &e.left; {
 	case e.rows <= fewRows || e.cols <= t.vectors*t.lanes:
@@ -153,7 +154,7 @@ func (b *blocking) readsLeft(t *target, e *extent) bool {
 	case v.line < v.step: // the elements of one step are neighbours: a line of the cache has those of other panels too
 		return e.rows*e.depth*num.F32.Size() <= b.rowsBytes
 	default:
-		return v.line%conflict != 0
+		return v.line%conflict != 0 && (v.line%(conflict/2) != 0 || parts(e.cols, t.vectors*t.lanes) <= fewPanels)
 	}
 }
 
