@@ -53,7 +53,7 @@ type blocking struct {
 var defaultBlocking = blocking{
 	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, streamBytes: 512 << 10, lineDepth: 2048,
 	tinyWork: 1 << 21, rowsBytes: 32 << 10, rightBytes: 64 << 10, rightPanels: 3,
-	sharedWork: 1 << 27, sharedTiles: 2, regionLines: 1120, regionMemory: 4 << 20,
+	sharedWork: 1 << 27, sharedTiles: 2, regionLines: 1120, regionMemory: 24 << 20,
 	storedBytes: 2 << 20, storedPanels: 12, storedDepth: 128, itemWork: 1 << 19,
 }
 
@@ -169,15 +169,18 @@ func (p *plan) share(b *blocking, t *target, e *extent) {
 	width := t.vectors * t.lanes
 	p.shared = true
 	p.regionRows, p.regionCols = evenly(e.rows, b.regionLines, t.rows), evenly(e.cols, b.regionLines, width)
-	lines := p.regionRows + p.regionCols
+	lines, memory := p.regionRows+p.regionCols, b.regionMemory
 	if e.rows <= p.tileRows {
 		p.regionRows, p.regionCols = p.tileRows, e.cols
 		lines = p.regionRows
 	} else {
 		p.tileRows = evenly(p.regionRows, p.tileRows, t.rows)
 		p.tileCols = evenly(p.regionCols, p.tileCols, width)
+		if e.depth > 4*lines { // long sums: what is packed stays in the cache
+			memory /= 6
+		}
 	}
-	p.regionDepth = evenly(e.depth, max(b.regionMemory/4/lines/p.depth, 1)*p.depth, p.depth)
+	p.regionDepth = evenly(e.depth, max(memory/4/lines/p.depth, 1)*p.depth, p.depth)
 	if parts(p.regionRows, p.tileRows)*parts(p.regionCols, p.tileCols) < 4*e.workers {
 		p.tileCols = evenly(p.tileCols, max(p.tileCols/2, 1), width) // so that workers end together
 	}
