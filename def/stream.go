@@ -334,6 +334,20 @@ func (f *Stream) Weights(d num.DType) *Function {
 	return f.Functions.Short
 }
 
+// Apply returns what the body gives as values of a definition that is being built: the exponent, the
+// condition, and the slope of gradients. of holds a value for each input and parameter of the body.
+func (f *Stream) Apply(b *Builder, of map[string]Value) (exponent, visible, slope Value) {
+	results := b.Apply(f.Body, of)
+	if b.err != nil {
+		return exponent, visible, slope
+	}
+	exponent, visible = results[bodyExponent], Value{results[bodyVisible].node.Args[0]}
+	if s, ok := results[bodySlope]; ok {
+		slope = Value{s.node.Args[1]}
+	}
+	return exponent, visible, slope
+}
+
 func (f *Stream) String() string { return "stream" }
 
 func (f *Stream) axes(*Definition) []Axis {

@@ -8,6 +8,14 @@ import (
 	"tokitai/num"
 )
 
+// Piece is a definition that computes a part of another one.
+type Piece struct {
+	*def.Definition
+
+	// SumLanes is how many lanes the sums of its rows have; 0 if as many as rows of their length have.
+	SumLanes int
+}
+
 // StreamParts are the steps of a stream as definitions, for a tile of queries of one head and a block
 // of keys. A program that computes them one after another computes the stream, but for values at
 // keys that are not visible, which its sums must leave out.
@@ -15,46 +23,25 @@ type StreamParts struct {
 	Scores *def.Definition // s[M,N] = q[M,D]·k[N,D]ᵀ
 	Body   *def.Definition
 
-	// Weights takes exponents t, what is seen and the carried m of each row, and gives the weights p,
-	// those rounded as values are stored (where that is not f32), the factor a of what is carried,
-	// and the new m.
-	Weights *def.Definition
-
-	// Sums adds columns of weights to lanes, ascending: its inputs are the lanes, then StreamSums times as
-	// many columns. Totals adds the lanes to the carried l of each row: n = fma(l, a, sum).
-	Sums, Totals *def.Definition
+	// Weigh takes what the body reads, and the carried m and l of each row. It gives the weights as
+	// values are stored, in f32 in place of the scores, the factor a of what is carried, and the new m and
+	// l. The first definition is for blocks of which every query sees every key. Rows whose m becomes NaN
+	// have any weights.
+	Weigh [2]Piece
 
 	Scales *def.Definition // o = o·a, a per row
-
 	Values *def.Definition // o[M,D] += p[M,N]·v[N,D]
-	Joins  *def.Definition // of two carried m: the new one, and the factors of either side
-	Logs   *def.Definition // the second result, of m and l
+	Finite *def.Definition // a NaN for each row of values that has a NaN or an infinity
+
+	Joins *def.Definition // of two carried m: the new one, and the factors of either side
+	Folds *def.Definition // o = o·a + part·b, a and b per row
+	Means *def.Definition // the result: o/l, l per row
+	Logs  *def.Definition // the second result, of m and l
 }
 
 // TensorCoreHeads is the number of columns up to which heads of streams can follow the rule of a tensor core. Which
 // rule a stream follows must not depend on the device, so it is the same for all of them.
 const TensorCoreHeads = 128
-
-// StreamSums is how many weights of a lane are added at once.
-const StreamSums = 8
-
-// The operands of Weights and Joins.
-const (
-	WeightsExponent = iota
-	WeightsSeen
-	WeightsM
-	WeightsP
-	WeightsA
-	WeightsN
-	WeightsRounded // not in f32
-)
-const (
-	JoinsLeft = iota
-	JoinsRight
-	JoinsN
-	JoinsA
-	JoinsB
-)
 
 // PartsOf returns the steps of a stream whose values are stored in a format.
 func PartsOf(f *def.Stream, dtype num.DType) (p StreamParts, err error) {
@@ -76,36 +63,33 @@ func PartsOf(f *def.Stream, dtype num.DType) (p StreamParts, err error) {
 		}
 		return d
 	}
-	p.Weights = rowwise(func(b *def.Builder) {
-		t := b.In("t", f32)
-		seen := inputOf(b, "seen", f.Body.Operands[len(f.Reads)+1].Extent, def.Only(num.I32)).NotEqual(def.IntConst(0))
-		m := b.InRow("m", f32)
-		x := def.Select(seen, t, lowest)
-		n := def.RowMax(x).Max(m)
-		z := origin(n)
-		weight := def.Select(seen, e.Of(x.Sub(z)), def.Const(0))
-		b.Out("p", weight, f32)
-		b.OutRow("a", e.Of(m.Sub(z)), f32)
-		b.OutRow("n", n, f32)
-		if dtype != num.F32 {
-			b.Out("r", weight, def.Only(dtype))
-		}
-	})
-	p.Sums = rowwise(func(b *def.Builder) {
-		sum := b.In("lanes", f32)
-		for i := range StreamSums {
-			sum = sum.Add(b.In(fmt.Sprintf("p%d", i), f32))
-		}
-		b.Out("sums", sum, f32)
-	})
-	p.Totals = rowwise(func(b *def.Builder) {
-		lanes, l, a := b.In("lanes", f32), b.InRow("l", f32), b.InRow("a", f32)
-		b.OutRow("n", def.FMA(l, a, def.RowSum(lanes)), f32) // of eight columns it is the rule's sum of eight lanes
-	})
+	for isPartial := range p.Weigh {
+		p.Weigh[isPartial].SumLanes = def.StreamLanes
+		p.Weigh[isPartial].Definition = rowwise(func(b *def.Builder) {
+			score, t, visible, _ := applyBody(b, f)
+			m, l := b.InRow("m", f32), b.InRow("l", f32)
+			if isPartial == 1 {
+				t = def.Select(visible, t, lowest)
+			}
+			n := def.RowMax(t).Max(m)
+			z := origin(n)
+			weight := powerOf(e, dtype, t, z)
+			if dtype == num.F32 {
+				b.Out(score, weight)
+			} else {
+				b.Out("p", weight, def.Only(dtype))
+			}
+			a := powerOf(e, dtype, m, z)
+			b.OutRow("a", a, f32)
+			b.OutRow("n", n, f32)
+			b.OutRow("sum", def.FMA(l, a, def.RowSum(weight)), f32)
+		})
+	}
 	p.Scales = rowwise(func(b *def.Builder) {
 		o, a := b.In("o", f32), b.InRow("a", f32)
 		b.Out("scaled", o.Mul(a), f32)
 	})
+	p.Finite = rowwise(finite(dtype))
 	p.Joins = rowwise(func(b *def.Builder) {
 		left, right := b.In("left", f32), b.In("right", f32)
 		n := left.Max(right)
@@ -114,11 +98,67 @@ func PartsOf(f *def.Stream, dtype num.DType) (p StreamParts, err error) {
 		b.Out("a", e.Of(left.Sub(z)), f32)
 		b.Out("b", e.Of(right.Sub(z)), f32)
 	})
+	p.Folds = rowwise(func(b *def.Builder) {
+		o, a := b.In("o", f32), b.InRow("a", f32)
+		b.Out("o", def.FMA(o, a, b.In("part", f32).Mul(b.InRow("b", f32))))
+	})
+	p.Means = rowwise(func(b *def.Builder) {
+		o, l := b.In("o", f32), b.InRow("l", f32)
+		b.Out("mean", def.FMA(o, def.One.Div(l), def.Zero), def.Only(dtype))
+	})
 	p.Logs = rowwise(func(b *def.Builder) {
 		m, l := b.In("m", f32), b.In("l", f32)
 		b.Out("y", m.Add(f.Functions.Log2.Of(l)), f32)
 	})
 	return p, err
+}
+
+// finite builds what gives a NaN for each row that has a NaN or an infinity, and else 0.
+func finite(dtype num.DType) func(b *def.Builder) {
+	return func(b *def.Builder) {
+		x := b.In("x", def.Only(dtype))
+		b.OutRow("y", def.RowMax(x.Sub(x)), def.Only(num.F32))
+	}
+}
+
+// powerOf returns the weight of an exponent t, from which z is taken. An exponent of -Inf has the
+// weight +0, and nothing is computed from it: results below the normal numbers take a processor long.
+func powerOf(e *def.Function, dtype num.DType, t, z def.Value) def.Value {
+	x := t.Sub(z)
+	if dtype != num.F32 { // a short power has no such results
+		return e.Of(x)
+	}
+	isNothing := t.Equal(def.Const(math.Inf(-1)))
+	return def.Select(isNothing, def.Zero, e.Of(def.Select(isNothing, def.Zero, x)))
+}
+
+// applyBody declares what the body of a stream reads, under names of its own, and returns the name of
+// the score and what the body gives.
+func applyBody(b *def.Builder, f *def.Stream) (score string, exponent, visible, slope def.Value) {
+	of := map[string]def.Value{}
+	for i := range f.Reads {
+		o := &f.Body.Operands[i]
+		name := fmt.Sprintf("read%d", i)
+		rule := o.DTypes
+		switch o.Extent {
+		case def.PerRow:
+			of[o.Name] = b.InRow(name, rule)
+		case def.PerColumn:
+			of[o.Name] = b.InCol(name, rule)
+		default:
+			of[o.Name] = b.In(name, rule)
+		}
+	}
+	for i := range f.Body.Params {
+		x := &f.Body.Params[i]
+		declare := b.Param
+		if x.IsInt {
+			declare = b.IntParam
+		}
+		of[x.Name] = declare(fmt.Sprintf("param%d", i))
+	}
+	exponent, visible, slope = f.Apply(b, of)
+	return "read0", exponent, visible, slope
 }
 
 func must(err *error, form def.ContractionForm) *def.Definition {

@@ -15,12 +15,14 @@ type BackwardParts struct {
 	Body     *def.Definition
 	Delta    *def.Definition // of rows of the gradient and the mean
 
-	// Gradients takes exponents, what is seen, slopes, gradients of weights, and of each row the logarithm
-	// of its weights and its delta. It gives the weights and the gradients of scores, as values are stored.
-	Gradients *def.Definition
+	// Gradients takes what the body reads, gradients of weights, and of each row the logarithm of its
+	// weights and its delta. It gives the weights and the gradients of scores, as values are stored. The
+	// first definition is for blocks of which every query sees every key.
+	Gradients [2]*def.Definition
 
 	Queries *def.Definition // dq[M,D] = ds[M,N]·k[N,D]
 	Keys    *def.Definition // dk[N,D] += ds[M,N]ᵀ·q[M,D], and dv likewise
+	Finite  *def.Definition // a NaN for each row that has a NaN or an infinity
 	Base    *def.Definition // the gradient of the base, of the base, the logarithm and delta; nil without a base
 }
 
@@ -51,17 +53,24 @@ func BackwardPartsOf(f *def.StreamBackward, dtype num.DType) (p BackwardParts, e
 	p.Delta = rowwise(func(b *def.Builder) {
 		b.OutRow("delta", def.RowSum(b.In("do", stored).Mul(b.In("o", stored))), f32)
 	})
-	p.Gradients = rowwise(func(b *def.Builder) {
-		t := b.In("t", f32)
-		seen := inputOf(b, "seen", bodyOutput(f, 1).Extent, def.Only(num.I32)).NotEqual(def.IntConst(0))
-		slope := inputOf(b, "h", bodyOutput(f, f.Slope()).Extent, f32)
-		dp := b.In("dp", f32)
-		z := origin(b.InRow("lse", f32))
-		weight := e.Of(t.Sub(z))
-		gradient := weight.Mul(dp.Sub(b.InRow("delta", f32))).Mul(slope)
-		b.Out("p", def.Select(seen, weight, def.Const(0)), stored)
-		b.Out("ds", def.Select(seen, gradient, def.Const(0)), stored)
-	})
+	for isPartial := range p.Gradients {
+		p.Gradients[isPartial] = rowwise(func(b *def.Builder) {
+			_, t, visible, slope := applyBody(b, &f.Stream)
+			dp, z := b.In("dp", f32), origin(b.InRow("lse", f32))
+			x := t.Sub(z)
+			if isPartial == 1 {
+				x = def.Select(visible, x, def.Zero) // results below the normal numbers take a processor long
+			}
+			weight := e.Of(x)
+			gradient := weight.Mul(dp.Sub(b.InRow("delta", f32))).Mul(slope)
+			if isPartial == 1 {
+				weight, gradient = def.Select(visible, weight, def.Zero), def.Select(visible, gradient, def.Zero)
+			}
+			b.Out("p", weight, stored)
+			b.Out("ds", gradient, stored)
+		})
+	}
+	p.Finite = rowwise(finite(dtype))
 	if f.HasBase() {
 		p.Base = rowwise(func(b *def.Builder) {
 			base, lse, delta := b.In("base", f32), b.In("lse", f32), b.In("delta", f32)
@@ -69,18 +78,4 @@ func BackwardPartsOf(f *def.StreamBackward, dtype num.DType) (p BackwardParts, e
 		})
 	}
 	return p, err
-}
-
-// bodyOutput returns an output of the body as an operand.
-func bodyOutput(f *def.StreamBackward, i int) *def.Operand { return &f.Body.Operands[len(f.Reads)+i] }
-
-// inputOf declares an input of an extent.
-func inputOf(b *def.Builder, name string, e def.Extent, rule def.Rule) def.Value {
-	switch e {
-	case def.PerRow:
-		return b.InRow(name, rule)
-	case def.PerColumn:
-		return b.InCol(name, rule)
-	}
-	return b.In(name, rule)
 }

@@ -96,19 +96,19 @@ func multiply(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.
 // multiplyFused makes code for products that end in an expression.
 func multiplyFused(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
 	return lowercpu.CompileFused(d, dtypes, func(part *def.Definition, dtypes []num.DType) (lowercpu.Program, error) {
-		return generate(part, dtypes, set, matmul.Compile)
+		return generate(lower.Piece{Definition: part}, dtypes, set, matmul.Compile)
 	})
 }
 
 // generate makes code for a part of a definition: by multiply if it is a product, else for its rows.
-func generate(part *def.Definition, dtypes []num.DType, set machine.Set, multiply func(*def.Definition, []num.DType, machine.Set) (lowercpu.Program, error)) (lowercpu.Program, error) {
+func generate(part lower.Piece, dtypes []num.DType, set machine.Set, multiply func(*def.Definition, []num.DType, machine.Set) (lowercpu.Program, error)) (lowercpu.Program, error) {
 	if part.Product() != nil {
-		return multiply(part, dtypes, set)
+		return multiply(part.Definition, dtypes, set)
 	}
 	if set == machine.Plain { // which has code for products alone
-		return lowercpu.Compile(part, dtypes, lowercpu.Short)
+		return lowercpu.CompilePiece(part, dtypes)
 	}
-	return jit.Compile(part, dtypes, 0, set)
+	return jit.CompilePiece(part, dtypes, set)
 }
 
 // weigh makes code for the parts of a stream or its gradients.
@@ -123,7 +123,7 @@ func weighBy(d *def.Definition, dtypes []num.DType, accum def.Accum, set machine
 	if _, isBackward := d.Form.(*def.StreamBackward); isBackward {
 		compile = lowercpu.CompileStreamBackward
 	}
-	return compile(d, dtypes, accum, func(part *def.Definition, dtypes []num.DType) (lowercpu.Program, error) {
+	return compile(d, dtypes, accum, func(part lower.Piece, dtypes []num.DType) (lowercpu.Program, error) {
 		return generate(part, dtypes, set, multiply)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/lower/cpu/machine"
 	"tokitai/lower/cpu/mma"
@@ -47,7 +48,7 @@ func replay(d *def.Definition, dtypes []num.DType, m def.Accum) (lowercpu.Progra
 		query = f.Query
 	case *def.Fused:
 		return lowercpu.CompileFused(d, dtypes, func(part *def.Definition, dtypes []num.DType) (lowercpu.Program, error) {
-			return generate(part, dtypes, set, func(part *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
+			return generate(lower.Piece{Definition: part}, dtypes, set, func(part *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
 				return mma.Compile(part, dtypes, m, set)
 			})
 		})

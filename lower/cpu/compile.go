@@ -84,6 +84,7 @@ type rowwise struct {
 	columns     []instruction // per column
 
 	rowSums       int // arrays of lanes that a worker needs
+	sumLanes      int // of row sums; 0 if the length of a row decides
 	columnSums    []*def.Node
 	totalSums     []*def.Node
 	rowOutputs    []lower.Step
@@ -166,6 +167,15 @@ func compileRowwise(d *def.Definition, dtypes []num.DType, class Class) (Program
 	p.rowOutputs = plan.End.With(lower.Store)
 	p.scalarOutputs = plan.Late.Scalars.With(lower.Store)
 	return p, nil
+}
+
+// CompilePiece lowers a part of a definition, as [Compile] does the whole.
+func CompilePiece(part lower.Piece, dtypes []num.DType) (Program, error) {
+	p, err := Compile(part.Definition, dtypes, Short)
+	if rows, ok := p.(*rowwise); ok {
+		rows.sumLanes = part.SumLanes
+	}
+	return p, err
 }
 
 // singles translates a block of single values.

@@ -173,8 +173,12 @@ func (j *rowJob) prepareWorker(w *worker) {
 	w.single = grow(w.single, len(p.d.Exec().Nodes))
 	w.best = grow(w.best, len(p.d.Exec().Nodes))
 	w.lanes = growAll(w.lanes, p.rowSums)
+	lanes := p.sumLanes
+	if lanes == 0 {
+		lanes = num.RowLanes(j.cols)
+	}
 	for i := range w.lanes {
-		w.lanes[i] = grow(w.lanes[i], num.RowLanes(j.cols))
+		w.lanes[i] = grow(w.lanes[i], lanes)
 	}
 	w.total = growAll(w.total, len(p.totalSums))
 	for i := range w.total {

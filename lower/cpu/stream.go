@@ -3,7 +3,6 @@ package cpu
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	"tokitai/def"
@@ -23,42 +22,51 @@ type stream struct {
 	accum def.Accum
 	jobs  sync.Pool
 
-	scores, body, weights, sums, totals, scales, values, joins, logs Program
+	scores, body, scales, values, finite, joins, folds, means, logs Program
+
+	weigh [2]Program // blocks of which every query sees every key, and others
 }
 
 func compileStream(d *def.Definition, dtypes []num.DType, _ Class) (Program, error) {
-	return CompileStream(d, dtypes, def.FMAChain, func(part *def.Definition, dtypes []num.DType) (Program, error) { return Compile(part, dtypes, Short) })
+	return CompileStream(d, dtypes, def.FMAChain, CompilePiece)
 }
 
 // CompileStream lowers a stream to a program that runs those which compile makes of its parts. Their
 // products have the given model.
-func CompileStream(d *def.Definition, dtypes []num.DType, accum def.Accum, compile func(part *def.Definition, dtypes []num.DType) (Program, error)) (Program, error) {
+func CompileStream(d *def.Definition, dtypes []num.DType, accum def.Accum, compile func(part lower.Piece, dtypes []num.DType) (Program, error)) (Program, error) {
 	f := d.Form.(*def.Stream)
 	p := &stream{d: d, f: f, dtype: dtypes[f.Query], accum: accum}
 	parts, err := lower.PartsOf(f, p.dtype)
 	if err != nil {
 		return nil, err
 	}
-	weights := []num.DType{num.F32, num.I32, num.F32, num.F32, num.F32, num.F32}
-	if p.dtype != num.F32 {
-		weights = append(weights, p.dtype)
+	const f32 = num.F32
+	weigh := append(bodyDTypes(f, dtypes)[:len(f.Reads)], f32, f32)
+	if p.dtype != f32 {
+		weigh = append(weigh, p.dtype)
 	}
+	weigh = append(weigh, f32, f32, f32)
 	for _, part := range []struct {
 		to     *Program
 		d      *def.Definition
 		dtypes []num.DType
 	}{
-		{&p.scores, parts.Scores, []num.DType{p.dtype, p.dtype, num.F32}},
+		{&p.scores, parts.Scores, []num.DType{p.dtype, p.dtype, f32}},
 		{&p.body, parts.Body, bodyDTypes(f, dtypes)},
-		{&p.weights, parts.Weights, weights},
-		{&p.sums, parts.Sums, slices.Repeat([]num.DType{num.F32}, len(parts.Sums.Operands))},
-		{&p.totals, parts.Totals, []num.DType{num.F32, num.F32, num.F32, num.F32}},
-		{&p.scales, parts.Scales, []num.DType{num.F32, num.F32, num.F32}},
-		{&p.values, parts.Values, []num.DType{p.dtype, p.dtype, num.F32}},
-		{&p.joins, parts.Joins, []num.DType{num.F32, num.F32, num.F32, num.F32, num.F32}},
-		{&p.logs, parts.Logs, []num.DType{num.F32, num.F32, num.F32}},
+		{&p.scales, parts.Scales, []num.DType{f32, f32, f32}},
+		{&p.values, parts.Values, []num.DType{p.dtype, p.dtype, f32}},
+		{&p.finite, parts.Finite, []num.DType{p.dtype, f32}},
+		{&p.joins, parts.Joins, []num.DType{f32, f32, f32, f32, f32}},
+		{&p.folds, parts.Folds, []num.DType{f32, f32, f32, f32}},
+		{&p.means, parts.Means, []num.DType{f32, f32, p.dtype}},
+		{&p.logs, parts.Logs, []num.DType{f32, f32, f32}},
 	} {
-		if *part.to, err = compile(part.d, part.dtypes); err != nil {
+		if *part.to, err = compile(lower.Piece{Definition: part.d}, part.dtypes); err != nil {
+			return nil, err
+		}
+	}
+	for i := range parts.Weigh {
+		if p.weigh[i], err = compile(parts.Weigh[i], weigh); err != nil {
 			return nil, err
 		}
 	}
@@ -98,15 +106,14 @@ type streamJob struct {
 // streamWorker is the memory of one worker: a tile and a block.
 type streamWorker struct {
 	call            lower.Call
-	body            []num.Array
-	s, p, r         num.Array // scores, weights, rounded weights; p has zeros up to a whole block
+	body            []num.Array // what it reads and gives, the scores first
+	weights         num.Array   // as stored; in f32 they take the place of the scores
 	part, all       carried
-	a, n, b         num.Array // per row
-	lanes           num.Array // of the sum of weights
-	sums            []num.Array
+	a, b, n, sum    num.Array // per row
 	kept            num.Array // rows of which only those that are seen are copied
-	line            []float32
-	rows, keys      int
+	checked         num.Array // per row: what is not finite
+	arrays          []num.Array
+	rows, keys      int // of the tile, or of a strip of it, and of the block
 	first, firstKey int // of the tile and, where keys do not lie in pages, of its sequence
 	sequence        int
 }
@@ -230,10 +237,9 @@ func (w *streamWorker) size(j *streamJob, rows int) {
 	w.rows, w.keys = rows, 0
 	w.part.room(rows, j.depth)
 	w.all.room(rows, j.depth)
-	for _, a := range [...]*num.Array{&w.a, &w.n, &w.b} {
+	for _, a := range [...]*num.Array{&w.a, &w.b, &w.n, &w.sum} {
 		room(a, num.F32, rows, 1)
 	}
-	room(&w.lanes, num.F32, rows, def.StreamLanes)
 }
 
 // sizeBlock makes room for a block of keys.
@@ -242,11 +248,9 @@ func (w *streamWorker) sizeBlock(j *streamJob, keys int) {
 		return
 	}
 	w.keys = keys
-	room(&w.s, num.F32, w.rows, keys)
-	room(&w.r, j.p.dtype, w.rows, keys)
-	room(&w.p, num.F32, w.rows, def.StreamBlock)
-	clear(w.p.Data)
-	w.p.Cols = keys
+	if j.p.dtype != num.F32 {
+		room(&w.weights, j.p.dtype, w.rows, keys)
+	}
 	body := j.p.f.Body
 	for len(w.body) < len(body.Operands) {
 		w.body = append(w.body, num.Array{})
@@ -276,7 +280,7 @@ func (w *streamWorker) begin(j *streamJob, head, place, segment int) {
 	hasBase := segment == 0 && j.p.f.HasBase()
 	if hasBase {
 		w.sizeBlock(j, 1)
-		j.runBody(w, head, place, 0, 1)
+		j.runBody(w, head, place, 0)
 	}
 	for r := range w.rows {
 		m, l := float32(math.Inf(-1)), float32(0)
@@ -323,31 +327,38 @@ func (j *streamJob) block(w *streamWorker, head, place, block, keys int, sight l
 	f := j.p.f
 	w.sizeBlock(j, keys)
 	q := matrix(&j.operands[f.Query], j.heads*j.shared, w.first, head, w.rows)
-	w.body[0] = w.s
 	for first := 0; first < keys; {
 		row, n := j.token(w, block+first, keys-first)
 		k := matrix(&j.operands[f.Key], j.heads, row, head/j.shared, n)
-		w.run(j.p.scores, 0, 0, nil, q, k, columns(&w.s, first, n))
+		w.run(j.p.scores, 0, 0, nil, q, k, columns(&w.body[0], first, n))
 		first += n
 	}
-	j.runBody(w, head, place, block, keys)
-
-	exponents, seen := w.body[len(f.Reads)], w.body[len(f.Reads)+1]
-	arrays := [...]num.Array{exponents, seen, w.part.m, w.p, w.a, w.n, w.r}
-	rounded := w.r
-	if used := len(arrays); j.p.dtype == num.F32 {
-		rounded = w.p
-		w.run(j.p.weights, w.rows, keys, nil, arrays[:used-1]...)
-	} else {
-		w.run(j.p.weights, w.rows, keys, nil, arrays[:]...)
+	j.fillBody(w, head, place, block)
+	weights := w.body[0]
+	w.arrays = append(append(w.arrays[:0], w.body[:len(f.Reads)]...), w.part.m, w.part.l)
+	if j.p.dtype != num.F32 {
+		weights = w.weights
+		w.arrays = append(w.arrays, weights)
 	}
+	isPartial := 0
+	if sight != lower.EveryKey {
+		isPartial = 1
+	}
+	w.arrays = append(w.arrays, w.a, w.n, w.sum)
+	w.run(j.p.weigh[isPartial], w.rows, keys, j.params, w.arrays...)
 	w.part.m, w.n = w.n, w.part.m
-	j.rescale(w)
+	w.part.l, w.sum = w.sum, w.part.l
+	for _, a := range view[float32](&w.a, 0, 0, w.rows) { // its rows are neighbours
+		if a != 1 {
+			w.run(j.p.scales, w.rows, j.depth, nil, w.part.o, w.a, w.part.o)
+			break
+		}
+	}
 	for first := 0; first < keys; {
 		row, n := j.token(w, block+first, keys-first)
 		v := matrix(&j.operands[f.Value], j.heads, row, head/j.shared, n)
-		if p := columns(&rounded, first, n); sight != lower.EveryKey && !w.isFinite(&v) {
-			j.addVisible(w, &p, &v, &seen, first)
+		if p := columns(&weights, first, n); sight != lower.EveryKey && !w.isFinite(j.p.finite, &v) {
+			j.addVisible(w, &p, &v, head, place, block, first)
 		} else {
 			w.run(j.p.values, 0, 0, nil, p, v, w.part.o)
 		}
@@ -360,30 +371,34 @@ func columns(a *num.Array, first, n int) num.Array {
 	return num.Array{DType: a.DType, Rows: a.Rows, Cols: n, Stride: a.Stride, Data: a.Data[first*a.DType.Size():]}
 }
 
-// runBody fills the operands of the body, but for the scores, and runs it.
-func (j *streamJob) runBody(w *streamWorker, head, place, block, keys int) {
-	f := j.p.f
-	for i := range f.Reads {
-		a, read := &w.body[i], f.Reads[i]
+// runBody computes the body.
+func (j *streamJob) runBody(w *streamWorker, head, place, block int) {
+	j.fillBody(w, head, place, block)
+	w.run(j.p.body, w.rows, w.keys, j.params, w.body...)
+}
+
+// fillBody fills what the body reads, but for the scores.
+func (j *streamJob) fillBody(w *streamWorker, head, place, block int) {
+	for i, read := range j.p.f.Reads {
+		a := &w.body[i]
 		switch {
 		case i == 0:
 		case i == 1:
-			for r := range w.rows {
-				a.SetBits(r, 0, uint32(int32(place+r)))
+			for r, x := 0, view[int32](a, 0, 0, w.rows); r < len(x); r++ { // its rows are neighbours
+				x[r] = int32(place + r)
 			}
 		case i == 2:
-			for c := range keys {
-				a.SetBits(0, c, uint32(block+c))
+			for c, x := 0, view[int32](a, 0, 0, w.keys); c < len(x); c++ {
+				x[c] = int32(block + c)
 			}
 		case i == 3:
-			for r := range w.rows {
-				a.SetBits(r, 0, uint32(head))
+			for r, x := 0, view[int32](a, 0, 0, w.rows); r < len(x); r++ {
+				x[r] = int32(head)
 			}
 		default:
 			j.read(w, a, read, head, block)
 		}
 	}
-	w.run(j.p.body, w.rows, keys, j.params, w.body...)
 }
 
 // read copies what the tile and the block need of an operand of the body.
@@ -412,39 +427,13 @@ func (j *streamJob) read(w *streamWorker, to *num.Array, operand, head, block in
 	}
 }
 
-// rescale multiplies what is carried by its factors, and adds the weights of the block.
-func (j *streamJob) rescale(w *streamWorker) {
-	clear(w.lanes.Data)
-	for c := 0; c < w.p.Cols; c += lower.StreamSums * def.StreamLanes {
-		w.sums = append(w.sums[:0], w.lanes)
-		for i := range lower.StreamSums {
-			part := w.p
-			part.Cols, part.Data = def.StreamLanes, w.p.Data[(c+i*def.StreamLanes)*4:]
-			w.sums = append(w.sums, part)
-		}
-		w.sums = append(w.sums, w.lanes)
-		w.run(j.p.sums, w.rows, def.StreamLanes, nil, w.sums...)
-	}
-	w.run(j.p.totals, w.rows, def.StreamLanes, nil, w.lanes, w.part.l, w.a, w.n)
-	w.part.l, w.n = w.n, w.part.l
-	for _, a := range view[float32](&w.a, 0, 0, w.rows) { // its rows are neighbours
-		if a != 1 {
-			w.run(j.p.scales, w.rows, j.depth, nil, w.part.o, w.a, w.part.o)
-			break
-		}
-	}
-}
-
 // isFinite reports whether a matrix has finite values alone.
-func (w *streamWorker) isFinite(a *num.Array) bool {
-	w.line = grow(w.line, a.Cols)
-	for r := range a.Rows {
-		line := w.line[:a.Cols]
-		Load(line, a, r, 0)
-		for _, x := range line {
-			if x-x != 0 {
-				return false
-			}
+func (w *streamWorker) isFinite(finite Program, a *num.Array) bool {
+	room(&w.checked, num.F32, a.Rows, 1)
+	w.run(finite, a.Rows, a.Cols, nil, *a, w.checked)
+	for _, x := range view[float32](&w.checked, 0, 0, a.Rows) {
+		if x != 0 {
+			return false
 		}
 	}
 	return true
@@ -452,58 +441,55 @@ func (w *streamWorker) isFinite(a *num.Array) bool {
 
 // addVisible adds the values of visible keys, row by row, with zeros in place of the others. first is the first of v's
 // keys in the block.
-func (j *streamJob) addVisible(w *streamWorker, weights, v, seen *num.Array, first int) {
+func (j *streamJob) addVisible(w *streamWorker, weights, v *num.Array, head, place, block, first int) {
+	seen := j.seen(w, head, place, block)
 	room(&w.kept, v.DType, v.Rows, v.Cols)
-	values, size := w.kept, v.Cols*v.DType.Size()
 	for r := range w.rows {
-		clear(values.Data)
-		for k := range v.Rows {
-			if seen.Int(min(r, seen.Rows-1), min(first+k, seen.Cols-1)) != 0 {
-				copy(values.Data[k*size:][:size], v.Data[k*v.Stride*v.DType.Size():])
-			}
-		}
-		w.run(j.p.values, 0, 0, nil, matrix(weights, 1, r, 0, 1), values, matrix(&w.part.o, 1, r, 0, 1))
+		keepRows(&w.kept, v, 0, func(k int) bool { return isSeen(&seen, r, first+k) })
+		w.run(j.p.values, 0, 0, nil, matrix(weights, 1, r, 0, 1), w.kept, matrix(&w.part.o, 1, r, 0, 1))
 	}
+}
+
+// seen returns which keys of a block are seen. The body computes that from any scores.
+func (j *streamJob) seen(w *streamWorker, head, place, block int) num.Array {
+	scores := w.body[0]
+	w.body[0] = num.NewArray(num.F32, w.rows, w.keys)
+	j.runBody(w, head, place, block)
+	w.body[0] = scores
+	return w.body[len(j.p.f.Reads)+1]
 }
 
 // join adds the segment's state to that of the ones before it.
 func (j *streamJob) join(w *streamWorker) {
 	w.run(j.p.joins, w.rows, 1, nil, w.all.m, w.part.m, w.n, w.a, w.b)
 	w.all.m, w.n = w.n, w.all.m
-	for r := range w.rows {
-		a, b := w.a.At(r, 0), w.b.At(r, 0)
-		w.all.l.Set(r, 0, num.FMA(w.all.l.At(r, 0), a, float32(w.part.l.At(r, 0)*b)))
-		all, part := view[float32](&w.all.o, r, 0, w.all.o.Cols), view[float32](&w.part.o, r, 0, w.all.o.Cols)
-		for i := range all {
-			all[i] = num.FMA(all[i], a, float32(part[i]*b))
-		}
+	all, part := view[float32](&w.all.l, 0, 0, w.rows), view[float32](&w.part.l, 0, 0, w.rows)
+	for r := range all {
+		all[r] = num.FMA(all[r], w.a.At(r, 0), float32(part[r]*w.b.At(r, 0)))
 	}
+	w.run(j.p.folds, w.rows, j.depth, nil, w.all.o, w.a, w.part.o, w.b)
 }
 
 // store stores the results of the tile.
 func (j *streamJob) store(w *streamWorker, head int) {
+	f := j.p.f
+	perToken := j.heads * j.shared
 	w.run(j.p.logs, w.rows, 1, nil, w.all.m, w.all.l, w.n)
-	out, logSum := &j.operands[j.p.f.Out], &j.operands[j.p.f.LogSum]
+	w.run(j.p.means, w.rows, j.depth, nil, w.all.o, w.all.l, matrix(&j.operands[f.Out], perToken, w.first, head, w.rows))
 	for r := range w.rows {
 		m, l, sum := w.all.m.At(r, 0), w.all.l.At(r, 0), w.n.At(r, 0)
-		o := view[float32](&w.all.o, r, 0, w.all.o.Cols)
-		switch nan := float32(math.NaN()); {
-		case l == 0:
-			clear(o)
+		hasNoKey, isNaN := l == 0, m != m || m > math.MaxFloat32
+		if hasNoKey || isNaN {
 			sum = float32(math.Inf(-1))
-		case m != m || m > math.MaxFloat32:
-			for i := range o {
-				o[i] = nan
+			x := float32(0)
+			if !hasNoKey {
+				x, sum = float32(math.NaN()), float32(math.NaN())
 			}
-			sum = nan
-		default:
-			inverse := 1 / l
-			for i := range o {
-				o[i] = num.FMA(o[i], inverse, 0)
+			row := matrix(&j.operands[f.Out], perToken, w.first+r, head, 1)
+			for c := range j.depth {
+				row.Set(0, c, x)
 			}
 		}
-		row := matrix(out, j.heads*j.shared, w.first+r, head, 1)
-		Store(&row, 0, 0, o)
-		logSum.Set((w.first+r)*j.heads+head/j.shared, head%j.shared, sum)
+		j.operands[f.LogSum].Set((w.first+r)*j.heads+head/j.shared, head%j.shared, sum)
 	}
 }

@@ -15,15 +15,17 @@ type streamBackward struct {
 	stream // which has the body, and the products
 	f      *def.StreamBackward
 
-	delta, gradients, queries, keys, base Program
+	delta, queries, keys, base Program
+
+	gradients [2]Program // of blocks of which every query sees every key, and of others
 }
 
 func compileStreamBackward(d *def.Definition, dtypes []num.DType, _ Class) (Program, error) {
-	return CompileStreamBackward(d, dtypes, def.FMAChain, func(part *def.Definition, dtypes []num.DType) (Program, error) { return Compile(part, dtypes, Short) })
+	return CompileStreamBackward(d, dtypes, def.FMAChain, CompilePiece)
 }
 
 // CompileStreamBackward lowers the gradients of a stream as [CompileStream] does a stream.
-func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accum, compile func(part *def.Definition, dtypes []num.DType) (Program, error)) (Program, error) {
+func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accum, compile func(part lower.Piece, dtypes []num.DType) (Program, error)) (Program, error) {
 	f := d.Form.(*def.StreamBackward)
 	dtype := dtypes[f.Query]
 	p := &streamBackward{stream: stream{d: d, f: &f.Stream, dtype: dtype, accum: accum}, f: f}
@@ -32,6 +34,7 @@ func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accu
 		return nil, err
 	}
 	const f32 = num.F32
+	gradients := append(bodyDTypes(&f.Stream, dtypes)[:len(f.Reads)], f32, f32, f32, dtype, dtype)
 	for _, part := range []struct {
 		to     *Program
 		d      *def.Definition
@@ -40,7 +43,9 @@ func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accu
 		{&p.scores, parts.Products, []num.DType{dtype, dtype, f32}},
 		{&p.body, parts.Body, bodyDTypes(&f.Stream, dtypes)},
 		{&p.delta, parts.Delta, []num.DType{dtype, dtype, f32}},
-		{&p.gradients, parts.Gradients, []num.DType{f32, num.I32, f32, f32, f32, f32, dtype, dtype}},
+		{&p.finite, parts.Finite, []num.DType{dtype, f32}},
+		{&p.gradients[0], parts.Gradients[0], gradients},
+		{&p.gradients[1], parts.Gradients[1], gradients},
 		{&p.queries, parts.Queries, []num.DType{dtype, dtype, f32}},
 		{&p.keys, parts.Keys, []num.DType{dtype, dtype, f32}},
 		{&p.base, parts.Base, []num.DType{f32, f32, f32, f32}},
@@ -48,7 +53,7 @@ func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accu
 		if part.d == nil {
 			continue
 		}
-		if *part.to, err = compile(part.d, part.dtypes); err != nil {
+		if *part.to, err = compile(lower.Piece{Definition: part.d}, part.dtypes); err != nil {
 			return nil, err
 		}
 	}
@@ -194,18 +199,18 @@ func (j *backwardJob) keysOf(operand int, w *backwardWorker, head, block int) nu
 	return matrix(&j.operands[operand], j.heads, w.firstKey+block, head/j.shared, w.keys)
 }
 
-// differentiate sets the weights of a tile and a block, and the gradients of their scores. It returns
-// which keys are seen.
-func (j *backwardJob) differentiate(w *backwardWorker, head, place, block int) (seen num.Array) {
+// differentiate sets the weights of a tile and a block, and the gradients of their scores.
+func (j *backwardJob) differentiate(w *backwardWorker, head, place, block int, sight lower.Sight) {
 	f := j.p.f
-	w.body[0] = w.s
-	w.run(j.p.scores, 0, 0, nil, j.rowsOf(f.Query, w, head), j.keysOf(f.Key, w, head, block), w.s)
+	w.run(j.p.scores, 0, 0, nil, j.rowsOf(f.Query, w, head), j.keysOf(f.Key, w, head, block), w.body[0])
 	w.run(j.p.scores, 0, 0, nil, j.rowsOf(f.OutGradient, w, head), j.keysOf(f.Value, w, head, block), w.dp)
-	j.runBody(&w.streamWorker, head, place, block, w.keys)
-	outputs := w.body[len(f.Reads):]
-	w.run(j.p.gradients, w.rows, w.keys, nil, outputs[0], outputs[1], outputs[f.Slope()], w.dp, w.lse, w.delta,
-		below(&w.p, w.pad), below(&w.ds, w.pad))
-	return outputs[1]
+	j.fillBody(&w.streamWorker, head, place, block)
+	isPartial := 0
+	if sight != lower.EveryKey {
+		isPartial = 1
+	}
+	w.arrays = append(append(w.arrays[:0], w.body[:len(f.Reads)]...), w.dp, w.lse, w.delta, below(&w.p, w.pad), below(&w.ds, w.pad))
+	w.run(j.p.gradients[isPartial], w.rows, w.keys, j.params, w.arrays...)
 }
 
 // below returns a matrix without its first rows.
@@ -223,7 +228,7 @@ func (j *backwardJob) tile(w *backwardWorker, s backwardSpan, head, first, rows 
 	w.resize(j, rows, 1, 0)
 	j.readRows(w, head)
 	if f.HasBase() {
-		j.runBody(&w.streamWorker, head, place, 0, 1)
+		j.runBody(&w.streamWorker, head, place, 0)
 		gradient := zeros(&w.part[0], rows, 1)
 		w.run(j.p.base, rows, 1, nil, w.body[len(f.Reads)+2], w.lse, w.delta, gradient)
 		for r := range rows {
@@ -239,9 +244,10 @@ func (j *backwardJob) tile(w *backwardWorker, s backwardSpan, head, first, rows 
 			continue
 		}
 		w.resize(j, rows, keys, 0)
-		seen := j.differentiate(w, head, place, block)
+		j.differentiate(w, head, place, block, sight)
 		part, k := zeros(&w.part[0], rows, j.depth), j.keysOf(f.Key, w, head, block)
-		if sight != lower.EveryKey && !w.isFinite(&k) {
+		if sight != lower.EveryKey && !w.isFinite(j.p.finite, &k) {
+			seen := j.seen(&w.streamWorker, head, place, block)
 			j.addQueries(w, &k, &seen, &part)
 		} else {
 			w.run(j.p.queries, 0, 0, nil, w.ds, k, part)
@@ -336,11 +342,11 @@ func (j *backwardJob) addTile(w *backwardWorker, head, place, rows, block, keys 
 	f := j.p.f
 	w.resize(j, rows, keys, lower.Mod(place, max(1, j.p.accum.L)))
 	j.readRows(w, head)
-	seen := j.differentiate(w, head, place, block)
+	j.differentiate(w, head, place, block, sight)
 	for i, of := range [...]int{f.Query, f.OutGradient} {
 		factors := [...]*num.Array{&w.ds, &w.p}[i]
 		right := j.rowsOf(of, w, head)
-		isClean := sight == lower.EveryKey || w.isFinite(&right)
+		isClean := sight == lower.EveryKey || w.isFinite(j.p.finite, &right)
 		if isClean && w.pad == 0 {
 			w.run(j.p.keys, 0, 0, nil, *factors, right, w.part[i])
 			continue
@@ -352,6 +358,7 @@ func (j *backwardJob) addTile(w *backwardWorker, head, place, rows, block, keys 
 			w.run(j.p.keys, 0, 0, nil, *factors, padded, w.part[i])
 			continue
 		}
+		seen := j.seen(&w.streamWorker, head, place, block)
 		for c := range keys {
 			keepRows(&padded, &right, w.pad, func(r int) bool { return isSeen(&seen, r, c) })
 			column := *factors

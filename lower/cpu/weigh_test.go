@@ -7,6 +7,7 @@ import (
 	"tokitai/fn"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
+	"tokitai/lower"
 	"tokitai/lower/cpu"
 	"tokitai/lower/cpu/cputest"
 	"tokitai/lower/cpu/jit"
@@ -44,7 +45,7 @@ func backward(g *gen.Generator) (*def.Definition, map[string]int) {
 type randomStream func(g *gen.Generator) (*def.Definition, map[string]int)
 
 // compiler lowers a stream or gradients of one by programs for their parts.
-type compiler func(*def.Definition, []num.DType, def.Accum, func(*def.Definition, []num.DType) (cpu.Program, error)) (cpu.Program, error)
+type compiler func(*def.Definition, []num.DType, def.Accum, func(lower.Piece, []num.DType) (cpu.Program, error)) (cpu.Program, error)
 
 // testStreams compares every other one in machine code.
 func testStreams(t *testing.T, g *gen.Generator, random randomStream, compile compiler) {
@@ -62,11 +63,11 @@ func testStreams(t *testing.T, g *gen.Generator, random randomStream, compile co
 		}
 		p, err := cpu.Compile(d, dtypes, cpu.Short)
 		if set := sets[i/8%len(sets)]; i/4%2 == 1 && set != machine.Plain {
-			p, err = compile(d, dtypes, def.FMAChain, func(part *def.Definition, dtypes []num.DType) (cpu.Program, error) {
+			p, err = compile(d, dtypes, def.FMAChain, func(part lower.Piece, dtypes []num.DType) (cpu.Program, error) {
 				if part.Product() != nil {
-					return matmul.Compile(part, dtypes, set)
+					return matmul.Compile(part.Definition, dtypes, set)
 				}
-				return jit.Compile(part, dtypes, 0, set)
+				return jit.CompilePiece(part, dtypes, set)
 			})
 		}
 		if err != nil {
@@ -110,11 +111,11 @@ func testStreamsMMA(t *testing.T, g *gen.Generator, random randomStream, compile
 		if err := reference.Run(d, want.Operands, reference.Options{Params: c.Params, Accum: accum}); err != nil {
 			t.Fatal(err)
 		}
-		p, err := compile(d, dtypes, accum, func(part *def.Definition, dtypes []num.DType) (cpu.Program, error) {
+		p, err := compile(d, dtypes, accum, func(part lower.Piece, dtypes []num.DType) (cpu.Program, error) {
 			if part.Product() != nil {
-				return mma.Compile(part, dtypes, accum, set)
+				return mma.Compile(part.Definition, dtypes, accum, set)
 			}
-			return cpu.Compile(part, dtypes, cpu.Short)
+			return cpu.CompilePiece(part, dtypes)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -169,11 +170,11 @@ stream-backward steps
 		if err := reference.Run(d, want.Operands, reference.Options{Accum: accum}); err != nil {
 			t.Fatal(err)
 		}
-		p, err := cpu.CompileStreamBackward(d, dtypes, accum, func(part *def.Definition, dtypes []num.DType) (cpu.Program, error) {
+		p, err := cpu.CompileStreamBackward(d, dtypes, accum, func(part lower.Piece, dtypes []num.DType) (cpu.Program, error) {
 			if part.Product() != nil {
-				return mma.Compile(part, dtypes, accum, machine.Available()[0])
+				return mma.Compile(part.Definition, dtypes, accum, machine.Available()[0])
 			}
-			return cpu.Compile(part, dtypes, cpu.Short)
+			return cpu.CompilePiece(part, dtypes)
 		})
 		if err != nil {
 			t.Fatal(err)

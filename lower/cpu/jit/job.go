@@ -267,7 +267,7 @@ func (j *job) prepareWorker(w *worker) {
 	if j.isFolded {
 		rowLength = min(j.cols, j.perItem)
 	}
-	w.lanes = growAll(w.lanes, len(p.layout.sums), num.RowLanes(rowLength))
+	w.lanes = growAll(w.lanes, len(p.layout.sums), p.layout.rowLanes(rowLength))
 	for i, at := range p.layout.sums {
 		w.set(at, addressOf(w.lanes[i]))
 	}
@@ -306,7 +306,7 @@ func (j *job) pointTables(w *worker) {
 
 // setLanes tells code how many lanes the sums over a row of that length have.
 func (j *job) setLanes(w *worker, length int) {
-	lanes := num.RowLanes(length)
+	lanes := j.p.layout.rowLanes(length)
 	w.set(wordMask, uintptr(lanes-1))
 	// Lanes beyond the row are zero, and change no sum.
 	used := j.p.lanes

@@ -53,6 +53,7 @@ type layout struct {
 	tables    map[int]*table // by operand
 	zeros     place          // word: the address of a row of zeros; 0 if nobody reads it
 	sums      []place        // by row sum: the word with the address of its lanes
+	sumLanes  int            // of every row sum; 0 if the length of a row decides
 	words     int
 	slots     int
 	constants map[uint32]place
@@ -115,4 +116,21 @@ func (l *layout) array(kind arrayKind, index int, format num.DType, hasRows bool
 	}
 	l.arrays = append(l.arrays, a)
 	return len(l.arrays) - 1
+}
+
+// rowLanes returns how many lanes sums over rows of a length have.
+func (l *layout) rowLanes(length int) int {
+	if l.sumLanes != 0 {
+		return l.sumLanes
+	}
+	return num.RowLanes(length)
+}
+
+// laneOf returns the first lane of a row sum to which a copy of an unrolled loop adds, counted from that
+// of the first copy, in vectors of so many lanes.
+func (l *layout) laneOf(copy, vector int) int {
+	if l.sumLanes != 0 {
+		return copy * vector % l.sumLanes
+	}
+	return copy * vector
 }

@@ -158,9 +158,9 @@ func (t *neon) emit(in *instruction, dst int, args [4]argument, at position) {
 	case opColumn:
 		t.column(d, at)
 	case opAddTo:
-		t.addTo(t.element(in.array, 4), reg(0), at, in.isInt)
+		t.addTo(t.element(in.array, 4), at.copy*t.lanes(), reg(0), at.mode, in.isInt)
 	case opAddLane:
-		t.addTo(t.laneAddress(int(in.imm)), reg(0), at, false)
+		t.addTo(t.laneAddress(int(in.imm)), t.l.laneOf(at.copy, t.lanes()), reg(0), at.mode, false)
 	case opSwap:
 		t.swap(d, reg(0), int(in.imm))
 	case opTree:
@@ -546,12 +546,12 @@ func (t *neon) column(d Vec, at position) {
 }
 
 // addTo adds a vector to memory, or its first lane, as floats or as integers.
-func (t *neon) addTo(p Reg, a Vec, at position, isInt bool) {
+func (t *neon) addTo(p Reg, element int, a Vec, how mode, isInt bool) {
 	s, plus := t.scratch(0), FADD
 	if isInt {
 		plus = ADD
 	}
-	if at.mode == single {
+	if how == single {
 		t.I(LDR, s.As(S1), At(p, 0))
 		if isInt { // the other lanes do not matter
 			t.V(plus, S4, s, a, s)
@@ -561,7 +561,7 @@ func (t *neon) addTo(p Reg, a Vec, at position, isInt bool) {
 		t.I(STR, s.As(S1), At(p, 0))
 		return
 	}
-	m := At(p, int64(at.copy*vectorBytes))
+	m := At(p, int64(4*element))
 	t.I(LDR, s.As(Q1), m)
 	t.V(plus, S4, s, a, s)
 	t.I(STR, s.As(Q1), m)

@@ -155,7 +155,7 @@ func TestDisassembly(t *testing.T) {
 				formats := definition.Formats()
 				for _, dtypes := range testlevel.Pick(formats[i%len(formats):][:1], formats) {
 					for _, class := range []Class{0, Long | Streamed} {
-						p, target, err := translate(definition, dtypes, class, set)
+						p, target, err := translate(definition, dtypes, class, set, 0)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -193,7 +193,7 @@ func loaded(t *testing.T, p *program, code []byte) {
 	if !slices.Contains(machine.Available(), p.set) {
 		return
 	}
-	again, err := load(p.d, p.dtypes, p.class, p.set)
+	again, err := load(p.d, p.dtypes, p.class, p.set, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

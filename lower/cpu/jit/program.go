@@ -155,21 +155,33 @@ func Compile(d *def.Definition, dtypes []num.DType, class Class, set machine.Set
 			return Compile(part, dtypes, class&Long, set) // what lies between stages is read again
 		})
 	}
-	p, err := load(d, dtypes, class, set)
+	p, err := load(d, dtypes, class, set, 0)
 	if err != nil {
 		return nil, err
 	}
 	if p.flat && len(p.totals) > 0 {
-		if p.apart, err = load(d, dtypes, class|apart, set); err != nil {
+		if p.apart, err = load(d, dtypes, class|apart, set, 0); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
+// CompilePiece makes the code of a part of a definition.
+func CompilePiece(part lower.Piece, dtypes []num.DType, set machine.Set) (cpu.Program, error) {
+	if part.SumLanes == 0 {
+		return Compile(part.Definition, dtypes, 0, set)
+	}
+	p, err := load(part.Definition, dtypes, 0, set, part.SumLanes)
+	if err != nil {
+		return nil, err // not a nil *program in an interface
+	}
+	return p, nil
+}
+
 // load makes the code of one class, and loads it.
-func load(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (*program, error) {
-	p, t, err := translate(d, dtypes, class, set)
+func load(d *def.Definition, dtypes []num.DType, class Class, set machine.Set, sumLanes int) (*program, error) {
+	p, t, err := translate(d, dtypes, class, set, sumLanes)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +197,7 @@ func load(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (
 
 // translate makes the code of a definition, which need not be for this processor. The
 // target has it.
-func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (*program, target, error) {
+func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.Set, sumLanes int) (*program, target, error) {
 	if d.Expression() == nil {
 		return nil, nil, fmt.Errorf("%s: no machine code for kind %s", d.Name, d.Form)
 	}
@@ -195,6 +207,7 @@ func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.S
 	plan := lower.NewProgram(d, dtypes, lower.Whole(d), costs{keepsRows: class&Long == 0})
 	isFlat := d.IsFlat() && class&apart == 0
 	l := newLayout()
+	l.sumLanes = sumLanes
 	var t target
 	switch set {
 	case machine.AVX512:
@@ -248,7 +261,7 @@ func (p *program) String() string {
 		fmt.Fprintf(&s, "%s %s", o.Name, p.dtypes[i])
 	}
 	fmt.Fprintf(&s, "), %s, vectors of %d\n", p.set, p.lanes)
-	_, t, err := translate(p.d, p.dtypes, p.class, p.set)
+	_, t, err := translate(p.d, p.dtypes, p.class, p.set, p.layout.sumLanes)
 	if err == nil {
 		_, err = t.finish()
 	}

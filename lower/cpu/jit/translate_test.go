@@ -15,11 +15,11 @@ func TestTranslateForOthers(t *testing.T) {
 	for _, o := range all.Operations {
 		for _, d := range parts(o.Definitions) {
 			for _, set := range []machine.Set{machine.AVX512, machine.AVX2, machine.NEON} {
-				if _, _, err := translate(d, d.Formats()[0], 0, set); (err != nil) != (d.Expression() == nil) {
+				if _, _, err := translate(d, d.Formats()[0], 0, set, 0); (err != nil) != (d.Expression() == nil) {
 					t.Errorf("%s for %v: %v", d.Name, set, err)
 				}
 			}
-			if _, _, err := translate(d, d.Formats()[0], 0, machine.Plain); err == nil || !strings.HasPrefix(err.Error(), d.Name) {
+			if _, _, err := translate(d, d.Formats()[0], 0, machine.Plain, 0); err == nil || !strings.HasPrefix(err.Error(), d.Name) {
 				t.Errorf("%s for %v: got error %v", d.Name, machine.Plain, err)
 			}
 		}

@@ -227,7 +227,7 @@ func (t *x86) emit(in *instruction, dst int, args [4]argument, at position) {
 	case opAddTo:
 		t.addTo(t.element(in.array, 4, at), reg(0), at.mode, in.isInt)
 	case opAddLane:
-		t.addTo(At(t.sumPointer(int(in.imm)), int32(at.copy*t.width.Bytes())).Plus(RDX, 4), reg(0), at.mode, false)
+		t.addLane(int(in.imm), reg(0), at)
 	case opSwap:
 		t.swap(d, reg(0), int(in.imm))
 	case opTree:

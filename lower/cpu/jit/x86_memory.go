@@ -220,6 +220,29 @@ func (t *x86) column(d Vec, at position) {
 	t.vec(VPADDD, d, first, t.Constant(numbers, 64))
 }
 
+// addLane adds a vector to the lanes of a row sum.
+func (t *x86) addLane(sum int, a Vec, at position) {
+	if n := t.l.sumLanes; n == 0 || n >= t.lanes() || at.mode == single {
+		t.addTo(At(t.sumPointer(sum), int32(4*t.l.laneOf(at.copy, t.lanes()))).Plus(RDX, 4), a, at.mode, false)
+		return
+	}
+	// Half a vector is all lanes. The copies of an unrolled loop follow each other: the first one loads
+	// the sums, and all of them leave them in memory.
+	s, part, sums := t.scratch(0), t.scratch(1), t.scratch(2)
+	lanes := At(t.sumPointer(sum), 0)
+	if at.copy == 0 {
+		t.V(VMOVUPS, Y, sums, lanes)
+	}
+	if at.mode == masked {
+		t.vec(VMOVAPS, part, a, Zero(tailMask)) // a lane is never -0
+		a = part
+	}
+	t.vec(VEXTRACTF64X4, s, a, Imm(1))
+	t.V(VADDPS, Y, sums, sums, a)
+	t.V(VADDPS, Y, sums, sums, s)
+	t.V(VMOVUPS, Y, lanes, sums)
+}
+
 // addTo adds a vector to memory, as floats or as integers.
 func (t *x86) addTo(m Mem, a Vec, how mode, isInt bool) {
 	s, plus := t.scratch(0), VADDPS
