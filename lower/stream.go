@@ -21,17 +21,22 @@ type Piece struct {
 // keys that are not visible, which its sums must leave out.
 type StreamParts struct {
 	Scores *def.Definition // s[M,N] = q[M,D]·k[N,D]ᵀ
+	Packed *def.Definition // the same of kᵀ[D,N]
 	Body   *def.Definition
 
-	// Weigh takes what the body reads, and the carried m and l of each row. It gives the weights as
-	// values are stored, in f32 in place of the scores, the factor a of what is carried, and the new m and
-	// l. The first definition is for blocks of which every query sees every key. Rows whose m becomes NaN
-	// have any weights.
-	Weigh [2]Piece
+	// Weigh takes what the body reads, and the carried m and l of each row. It gives the weights, the
+	// factor a of what is carried, and the new m and l. The first definition is for blocks of which every
+	// query sees every key. Rows whose m becomes NaN have any weights.
+	//
+	// Weights take the place of the scores, rounded as values are stored. Those of Stored are an output of
+	// their own, in the format of values.
+	Weigh, Stored [2]Piece
 
 	Scales *def.Definition // o = o·a, a per row
 	Values *def.Definition // o[M,D] += p[M,N]·v[N,D]
-	Finite *def.Definition // a NaN for each row of values that has a NaN or an infinity
+
+	// Finite gives a NaN for each row of values that has a NaN or an infinity. PackedFinite does so in f32.
+	Finite, PackedFinite *def.Definition
 
 	Joins *def.Definition // of two carried m: the new one, and the factors of either side
 	Folds *def.Definition // o = o·a + part·b, a and b per row
@@ -53,6 +58,9 @@ func PartsOf(f *def.Stream, dtype num.DType) (p StreamParts, err error) {
 	p.Scores = must(&err, def.ContractionForm{
 		Left: "q", Right: "k", Result: "s", LeftDims: []string{"M", "D"}, RightDims: []string{"N", "D"}, ResultDims: []string{"M", "N"}, TransposeRight: true,
 	})
+	p.Packed = must(&err, def.ContractionForm{
+		Left: "q", Right: "k", Result: "s", LeftDims: []string{"M", "D"}, RightDims: []string{"D", "N"}, ResultDims: []string{"M", "N"},
+	})
 	p.Values = must(&err, def.ContractionForm{
 		Left: "p", Right: "v", Result: "o", LeftDims: []string{"M", "N"}, RightDims: []string{"N", "D"}, ResultDims: []string{"M", "D"}, Accumulate: true,
 	})
@@ -63,33 +71,37 @@ func PartsOf(f *def.Stream, dtype num.DType) (p StreamParts, err error) {
 		}
 		return d
 	}
-	for isPartial := range p.Weigh {
-		p.Weigh[isPartial].SumLanes = def.StreamLanes
-		p.Weigh[isPartial].Definition = rowwise(func(b *def.Builder) {
+	weigh := func(isPartial, isStored bool) Piece {
+		return Piece{rowwise(func(b *def.Builder) {
 			score, t, visible, _ := applyBody(b, f)
 			m, l := b.InRow("m", f32), b.InRow("l", f32)
-			if isPartial == 1 {
+			if isPartial {
 				t = def.Select(visible, t, lowest)
 			}
 			n := def.RowMax(t).Max(m)
 			z := origin(n)
 			weight := powerOf(e, dtype, t, z)
-			if dtype == num.F32 {
-				b.Out(score, weight)
-			} else {
+			switch {
+			case isStored:
 				b.Out("p", weight, def.Only(dtype))
+			case dtype == num.F32:
+				b.Out(score, weight)
+			default:
+				b.Out(score, weight.Round(def.FixedStorage(dtype)))
 			}
 			a := powerOf(e, dtype, m, z)
 			b.OutRow("a", a, f32)
 			b.OutRow("n", n, f32)
 			b.OutRow("sum", def.FMA(l, a, def.RowSum(weight)), f32)
-		})
+		}), def.StreamLanes}
 	}
+	p.Weigh = [2]Piece{weigh(false, false), weigh(true, false)}
+	p.Stored = [2]Piece{weigh(false, true), weigh(true, true)}
 	p.Scales = rowwise(func(b *def.Builder) {
 		o, a := b.In("o", f32), b.InRow("a", f32)
 		b.Out("scaled", o.Mul(a), f32)
 	})
-	p.Finite = rowwise(finite(dtype))
+	p.Finite, p.PackedFinite = rowwise(finite(dtype)), rowwise(finite(num.F32))
 	p.Joins = rowwise(func(b *def.Builder) {
 		left, right := b.In("left", f32), b.In("right", f32)
 		n := left.Max(right)

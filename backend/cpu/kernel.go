@@ -119,13 +119,32 @@ func weigh(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Pro
 // weighBy makes code for the parts of a stream or its gradients, with code of multiply for its products, which have the given model.
 func weighBy(d *def.Definition, dtypes []num.DType, accum def.Accum, set machine.Set,
 	multiply func(*def.Definition, []num.DType, machine.Set) (lowercpu.Program, error)) (lowercpu.Program, error) {
+	var packer lowercpu.Packer
+	if accum == def.FMAChain { // which has the same bits in binary32
+		var err error
+		if packer, err = packerOf(d, dtypes, set); err != nil {
+			return nil, err
+		}
+	}
 	compile := lowercpu.CompileStream
 	if _, isBackward := d.Form.(*def.StreamBackward); isBackward {
 		compile = lowercpu.CompileStreamBackward
 	}
-	return compile(d, dtypes, accum, func(part lower.Piece, dtypes []num.DType) (lowercpu.Program, error) {
+	return compile(d, dtypes, accum, packer, func(part lower.Piece, dtypes []num.DType) (lowercpu.Program, error) {
 		return generate(part, dtypes, set, multiply)
 	})
+}
+
+// packerOf returns what packs the operands of a stream or its gradients.
+func packerOf(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Packer, error) {
+	query := 0
+	switch f := d.Form.(type) {
+	case *def.Stream:
+		query = f.Query
+	case *def.StreamBackward:
+		query = f.Query
+	}
+	return matmul.Packer(dtypes[query], set)
 }
 
 // factors lists the formats of factors that code for an instruction set multiplies.

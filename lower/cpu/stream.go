@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"tokitai/def"
@@ -10,8 +11,19 @@ import (
 	"tokitai/num"
 )
 
-// streamTile is how many queries of one head a worker takes at a time.
-const streamTile = 128
+// streamTile is how many queries of one head a worker takes at a time, and streamTiles how many tiles of
+// a sequence it takes together, so that it packs keys and values once for all of them.
+const (
+	streamTile  = 128
+	streamTiles = 8
+)
+
+// streamStrip is how many queries of a tile are computed together in a block of which they see a part,
+// and the number of keys by which the part is counted.
+const streamStrip = 32
+
+// streamPacked is the number of queries from which on keys and values are packed.
+const streamPacked = 32
 
 // stream computes a stream by the programs of its parts: for each tile of queries, block after block
 // of keys.
@@ -22,51 +34,65 @@ type stream struct {
 	accum def.Accum
 	jobs  sync.Pool
 
-	scores, body, scales, values, finite, joins, folds, means, logs Program
+	body, scales, joins, folds, means, logs Program
+
+	packer         Packer     // nil if operands are multiplied as they are stored
+	packed, stored streamStep // of operands that are packed, and of others
+}
+
+// streamStep has the programs for a block of keys.
+type streamStep struct {
+	scores, values, finite Program
 
 	weigh [2]Program // blocks of which every query sees every key, and others
 }
 
 func compileStream(d *def.Definition, dtypes []num.DType, _ Class) (Program, error) {
-	return CompileStream(d, dtypes, def.FMAChain, CompilePiece)
+	return CompileStream(d, dtypes, def.FMAChain, plainPacker{}, CompilePiece)
 }
 
 // CompileStream lowers a stream to a program that runs those which compile makes of its parts. Their
-// products have the given model.
-func CompileStream(d *def.Definition, dtypes []num.DType, accum def.Accum, compile func(part lower.Piece, dtypes []num.DType) (Program, error)) (Program, error) {
+// products have the given model. What packs operands is nil if products read them as they are stored.
+func CompileStream(d *def.Definition, dtypes []num.DType, accum def.Accum, packer Packer, compile func(part lower.Piece, dtypes []num.DType) (Program, error)) (Program, error) {
 	f := d.Form.(*def.Stream)
-	p := &stream{d: d, f: f, dtype: dtypes[f.Query], accum: accum}
+	p := &stream{d: d, f: f, dtype: dtypes[f.Query], accum: accum, packer: packer}
 	parts, err := lower.PartsOf(f, p.dtype)
 	if err != nil {
 		return nil, err
 	}
 	const f32 = num.F32
 	weigh := append(bodyDTypes(f, dtypes)[:len(f.Reads)], f32, f32)
-	if p.dtype != f32 {
-		weigh = append(weigh, p.dtype)
-	}
+	stored := append(slices.Clone(weigh), p.dtype, f32, f32, f32)
 	weigh = append(weigh, f32, f32, f32)
-	for _, part := range []struct {
+	type step struct {
 		to     *Program
-		d      *def.Definition
+		piece  lower.Piece
 		dtypes []num.DType
-	}{
-		{&p.scores, parts.Scores, []num.DType{p.dtype, p.dtype, f32}},
-		{&p.body, parts.Body, bodyDTypes(f, dtypes)},
-		{&p.scales, parts.Scales, []num.DType{f32, f32, f32}},
-		{&p.values, parts.Values, []num.DType{p.dtype, p.dtype, f32}},
-		{&p.finite, parts.Finite, []num.DType{p.dtype, f32}},
-		{&p.joins, parts.Joins, []num.DType{f32, f32, f32, f32, f32}},
-		{&p.folds, parts.Folds, []num.DType{f32, f32, f32, f32}},
-		{&p.means, parts.Means, []num.DType{f32, f32, p.dtype}},
-		{&p.logs, parts.Logs, []num.DType{f32, f32, f32}},
-	} {
-		if *part.to, err = compile(lower.Piece{Definition: part.d}, part.dtypes); err != nil {
-			return nil, err
-		}
 	}
-	for i := range parts.Weigh {
-		if p.weigh[i], err = compile(parts.Weigh[i], weigh); err != nil {
+	whole := func(d *def.Definition) lower.Piece { return lower.Piece{Definition: d} }
+	steps := []step{
+		{&p.body, whole(parts.Body), bodyDTypes(f, dtypes)},
+		{&p.scales, whole(parts.Scales), []num.DType{f32, f32, f32}},
+		{&p.joins, whole(parts.Joins), []num.DType{f32, f32, f32, f32, f32}},
+		{&p.folds, whole(parts.Folds), []num.DType{f32, f32, f32, f32}},
+		{&p.means, whole(parts.Means), []num.DType{f32, f32, p.dtype}},
+		{&p.logs, whole(parts.Logs), []num.DType{f32, f32, f32}},
+		{&p.stored.scores, whole(parts.Scores), []num.DType{p.dtype, p.dtype, f32}},
+		{&p.stored.values, whole(parts.Values), []num.DType{p.dtype, p.dtype, f32}},
+		{&p.stored.finite, whole(parts.Finite), []num.DType{p.dtype, f32}},
+		{&p.stored.weigh[0], parts.Stored[0], stored},
+		{&p.stored.weigh[1], parts.Stored[1], stored},
+	}
+	if packer != nil {
+		steps = append(steps,
+			step{&p.packed.scores, whole(parts.Packed), []num.DType{f32, f32, f32}},
+			step{&p.packed.values, whole(parts.Values), []num.DType{f32, f32, f32}},
+			step{&p.packed.finite, whole(parts.PackedFinite), []num.DType{f32, f32}},
+			step{&p.packed.weigh[0], parts.Weigh[0], weigh},
+			step{&p.packed.weigh[1], parts.Weigh[1], weigh})
+	}
+	for _, x := range steps {
+		if *x.to, err = compile(x.piece, x.dtypes); err != nil {
 			return nil, err
 		}
 	}
@@ -99,23 +125,41 @@ type streamJob struct {
 	params                  []float64
 	tokens, heads, shared   int
 	depth, sequences, slots int
+	slotSize                int // queries of a slot
 	started                 bool
 	workers                 []*streamWorker
 }
 
-// streamWorker is the memory of one worker: a tile and a block.
+// streamWorker is the memory of one worker: tiles and a block.
 type streamWorker struct {
 	call            lower.Call
 	body            []num.Array // what it reads and gives, the scores first
-	weights         num.Array   // as stored; in f32 they take the place of the scores
-	part, all       carried
-	a, b, n, sum    num.Array // per row
+	weights         num.Array   // as stored
+	tiles           []*streamTileState
+	a, n, sum, b    num.Array // per row
+	keys            keyBlock
 	kept            num.Array // rows of which only those that are seen are copied
 	checked         num.Array // per row: what is not finite
 	arrays          []num.Array
-	rows, keys      int // of the tile, or of a strip of it, and of the block
-	first, firstKey int // of the tile and, where keys do not lie in pages, of its sequence
+	rows, cols      int // of the strip that is computed
+	first, firstKey int // of the strip and, where keys do not lie in pages, of its sequence
 	sequence        int
+}
+
+// streamTileState is a tile of queries of one head: the first one, and where it stands among the keys.
+type streamTileState struct {
+	first, rows, place   int
+	query                num.Array // packed
+	part, all            carried
+	hasPart, hasSegments bool
+}
+
+// keyBlock is a block of keys and their values, packed when somebody sees some of them.
+type keyBlock struct {
+	first, count        int
+	isPacked            bool
+	isChecked, isFinite bool // values, of all keys
+	key, value          num.Array
 }
 
 // carried is the state of a tile's rows between blocks.
@@ -136,7 +180,12 @@ func (p *stream) Bind(c *lower.Call, workers int) Job {
 		j = &streamJob{p: p}
 	}
 	j.bind(c)
-	j.slots = lower.GroupSlots(j.tokens, streamTile, j.sequences)
+	for tiles := streamTiles; tiles > 0; tiles /= 2 {
+		j.slotSize = tiles * streamTile
+		if j.slots = lower.GroupSlots(j.tokens, j.slotSize, j.sequences); j.slots*j.heads*j.shared >= 4*workers {
+			break
+		}
+	}
 	for len(j.workers) < workers {
 		j.workers = append(j.workers, &streamWorker{})
 	}
@@ -171,15 +220,15 @@ func (j *streamJob) Release() {
 	j.p.jobs.Put(j)
 }
 
-// Do implements Job: a tile of queries of one head.
+// Do implements Job: some tiles of queries of one head.
 func (j *streamJob) Do(worker, item int) {
 	f := j.p.f
 	slot, head := item/(j.heads*j.shared), item%(j.heads*j.shared)
 	queries := &j.operands[f.QueryStarts]
 	at := func(b int) int { return int(queries.Int(b, 0)) }
-	b := lower.GroupOf(at, j.sequences, streamTile, slot)
-	first := at(b) + (slot-lower.GroupSlot(at(b), streamTile, b))*streamTile
-	rows := min(streamTile, at(b+1)-first)
+	b := lower.GroupOf(at, j.sequences, j.slotSize, slot)
+	first := at(b) + (slot-lower.GroupSlot(at(b), j.slotSize, b))*j.slotSize
+	rows := min(j.slotSize, at(b+1)-first)
 	if rows <= 0 {
 		return
 	}
@@ -191,7 +240,7 @@ func (j *streamJob) Do(worker, item int) {
 		w.firstKey = int(keys.Int(b, 0))
 		n = int(keys.Int(b+1, 0)) - w.firstKey
 	}
-	j.tile(w, head, first, rows, n-(at(b+1)-first), n)
+	j.compute(w, head, first, rows, n-at(b+1), n)
 }
 
 // token returns where a key of the worker's sequence lies among the rows of keys, and how many of the
@@ -204,52 +253,59 @@ func (j *streamJob) token(w *streamWorker, key, n int) (row, count int) {
 	return int(j.operands[j.p.f.Pages].Int(w.sequence, key/each))*each + key%each, min(n, each-key%each)
 }
 
-// tile computes rows of one head from query first on, which stands at a place among n keys.
-func (j *streamJob) tile(w *streamWorker, head, first, rows, place, n int) {
-	w.size(j, rows)
-	w.first = first
-	query, heads := lower.Range{Low: place, High: place + rows - 1}, lower.Range{Low: head, High: head}
-	isJoined := false
+// compute computes rows of one head from query first on, among n keys. The place of a query is its number
+// plus shift.
+func (j *streamJob) compute(w *streamWorker, head, first, rows, shift, n int) {
+	tiles := w.cut(j, head, first, rows, shift)
+	isPacked := j.p.packer != nil && rows >= streamPacked
+	if isPacked {
+		for _, t := range tiles {
+			q := matrix(&j.operands[j.p.f.Query], j.heads*j.shared, t.first, head, t.rows)
+			packedRoom(&t.query, t.rows, j.depth)
+			j.p.packer.Pack(&t.query, &q, false)
+		}
+	}
 	for segment := 0; segment == 0 || segment < n; segment += def.StreamSegment {
-		w.begin(j, head, place, segment)
+		for _, t := range tiles {
+			j.begin(w, t, head, segment)
+		}
 		end := min(segment+def.StreamSegment, n)
 		for block := segment; block < end; block += def.StreamBlock {
-			keys := min(def.StreamBlock, end-block)
-			sight := lower.SightOf(j.p.f, j.params, query, lower.Range{Low: block, High: block + keys - 1}, heads)
-			if sight != lower.NoKey {
-				j.block(w, head, place, block, keys, sight)
+			w.keys.first, w.keys.count, w.keys.isPacked, w.keys.isChecked = block, min(def.StreamBlock, end-block), false, false
+			for _, t := range tiles {
+				j.block(w, t, head, isPacked)
 			}
 		}
-		if isJoined {
-			j.join(w)
-		} else {
-			w.part, w.all, isJoined = w.all, w.part, true
+		for _, t := range tiles {
+			j.join(w, t)
 		}
 	}
-	j.store(w, head)
+	for _, t := range tiles {
+		j.store(w, t, head)
+	}
 }
 
-// size makes room for a tile of rows.
-func (w *streamWorker) size(j *streamJob, rows int) {
-	if w.rows == rows && w.part.o.Cols == j.depth {
-		return
+// cut divides rows into tiles.
+func (w *streamWorker) cut(j *streamJob, head, first, rows, shift int) []*streamTileState {
+	count := 0
+	for end := first + rows; first < end; first += streamTile {
+		if count == len(w.tiles) {
+			w.tiles = append(w.tiles, &streamTileState{})
+		}
+		t := w.tiles[count]
+		t.first, t.rows, t.place, t.hasSegments = first, min(streamTile, end-first), first+shift, false
+		t.part.room(t.rows, j.depth)
+		t.all.room(t.rows, j.depth)
+		count++
 	}
-	w.rows, w.keys = rows, 0
-	w.part.room(rows, j.depth)
-	w.all.room(rows, j.depth)
+	return w.tiles[:count]
+}
+
+// size makes room for a strip of rows and some keys.
+func (w *streamWorker) size(j *streamJob, rows, cols int) {
+	w.rows, w.cols = rows, cols
 	for _, a := range [...]*num.Array{&w.a, &w.b, &w.n, &w.sum} {
 		room(a, num.F32, rows, 1)
-	}
-}
-
-// sizeBlock makes room for a block of keys.
-func (w *streamWorker) sizeBlock(j *streamJob, keys int) {
-	if w.keys == keys {
-		return
-	}
-	w.keys = keys
-	if j.p.dtype != num.F32 {
-		room(&w.weights, j.p.dtype, w.rows, keys)
 	}
 	body := j.p.f.Body
 	for len(w.body) < len(body.Operands) {
@@ -263,32 +319,34 @@ func (w *streamWorker) sizeBlock(j *streamJob, keys int) {
 		case i < len(j.p.f.Reads) && j.p.f.Reads[i] >= 0:
 			dtype = j.operands[j.p.f.Reads[i]].DType
 		}
-		rows, cols := 1, 1
+		down, across := 1, 1
 		if o.Extent&def.PerRow != 0 {
-			rows = w.rows
+			down = rows
 		}
 		if o.Extent&def.PerColumn != 0 {
-			cols = keys
+			across = cols
 		}
-		room(&w.body[i], dtype, rows, cols)
+		room(&w.body[i], dtype, down, across)
 	}
 }
 
-// begin begins a segment.
-func (w *streamWorker) begin(j *streamJob, head, place, segment int) {
-	clear(w.part.o.Data)
+// begin begins a segment of a tile.
+func (j *streamJob) begin(w *streamWorker, t *streamTileState, head, segment int) {
+	clear(t.part.o.Data)
+	t.hasPart = segment == 0 // which may see nothing
 	hasBase := segment == 0 && j.p.f.HasBase()
 	if hasBase {
-		w.sizeBlock(j, 1)
-		j.runBody(w, head, place, 0)
+		w.first = t.first
+		w.size(j, t.rows, 1)
+		j.runBody(w, head, t.place, 0)
 	}
-	for r := range w.rows {
+	for r := range t.rows {
 		m, l := float32(math.Inf(-1)), float32(0)
 		if hasBase {
 			m, l = w.body[len(w.body)-1].At(r, 0), 1
 		}
-		w.part.m.Set(r, 0, m)
-		w.part.l.Set(r, 0, l)
+		t.part.m.Set(r, 0, m)
+		t.part.l.Set(r, 0, l)
 	}
 }
 
@@ -322,21 +380,65 @@ func matrix(a *num.Array, perToken, token, head, rows int) num.Array {
 	return num.Array{DType: a.DType, Rows: rows, Cols: a.Cols, Stride: stride, Data: a.Data[first*a.DType.Size():]}
 }
 
-// block takes a block of keys into the state.
-func (j *streamJob) block(w *streamWorker, head, place, block, keys int, sight lower.Sight) {
-	f := j.p.f
-	w.sizeBlock(j, keys)
-	q := matrix(&j.operands[f.Query], j.heads*j.shared, w.first, head, w.rows)
-	for first := 0; first < keys; {
-		row, n := j.token(w, block+first, keys-first)
-		k := matrix(&j.operands[f.Key], j.heads, row, head/j.shared, n)
-		w.run(j.p.scores, 0, 0, nil, q, k, columns(&w.body[0], first, n))
-		first += n
+// block takes a block of keys into the state of a tile: as a whole if all queries see all keys, else
+// strip by strip.
+func (j *streamJob) block(w *streamWorker, t *streamTileState, head int, isPacked bool) {
+	heads, keys := lower.Range{Low: head, High: head}, &w.keys
+	sightOf := func(row, rows, key, count int) lower.Sight {
+		return lower.SightOf(j.p.f, j.params, lower.Range{Low: t.place + row, High: t.place + row + rows - 1}, lower.Range{Low: key, High: key + count - 1}, heads)
 	}
-	j.fillBody(w, head, place, block)
+	switch sightOf(0, t.rows, keys.first, keys.count) {
+	case lower.EveryKey:
+		j.strip(w, t, head, streamPart{0, t.rows, keys.first, keys.count}, lower.EveryKey, isPacked)
+	case lower.SomeKeys:
+		for row := 0; row < t.rows; row += streamStrip {
+			s := streamPart{row, min(streamStrip, t.rows-row), keys.first, keys.count}
+			for s.keys > 0 && sightOf(s.row, s.rows, s.key+s.lastKeys(), s.keys-s.lastKeys()) == lower.NoKey {
+				s.keys = s.lastKeys()
+			}
+			for s.keys > streamStrip && sightOf(s.row, s.rows, s.key, streamStrip) == lower.NoKey {
+				s.key, s.keys = s.key+streamStrip, s.keys-streamStrip
+			}
+			if s.keys > 0 {
+				j.strip(w, t, head, s, sightOf(s.row, s.rows, s.key, s.keys), isPacked)
+			}
+		}
+	}
+}
+
+// streamPart is a part of a tile and a block: rows, counted from the first of the tile, and keys.
+type streamPart struct{ row, rows, key, keys int }
+
+// lastKeys returns where the last keys begin that are left out together.
+func (s *streamPart) lastKeys() int { return (s.keys - 1) / streamStrip * streamStrip }
+
+// strip takes keys into the state of rows.
+func (j *streamJob) strip(w *streamWorker, t *streamTileState, head int, s streamPart, sight lower.Sight, isPacked bool) {
+	f, step := j.p.f, &j.p.stored
+	t.hasPart = true
+	w.size(j, s.rows, s.keys)
+	w.first = t.first + s.row
+	place := t.place + s.row
+	if isPacked {
+		step = &j.p.packed
+		j.pack(w, head)
+		k := columns(&w.keys.key, s.key-w.keys.first, s.keys)
+		w.run(step.scores, 0, 0, nil, rowsFrom(&t.query, s.row, s.rows), k, w.body[0])
+	} else {
+		q := matrix(&j.operands[f.Query], j.heads*j.shared, w.first, head, s.rows)
+		for first := 0; first < s.keys; {
+			row, n := j.token(w, s.key+first, s.keys-first)
+			k := matrix(&j.operands[f.Key], j.heads, row, head/j.shared, n)
+			w.run(step.scores, 0, 0, nil, q, k, columns(&w.body[0], first, n))
+			first += n
+		}
+	}
+	j.fillBody(w, head, place, s.key)
+	m, l, o := rowsFrom(&t.part.m, s.row, s.rows), rowsFrom(&t.part.l, s.row, s.rows), rowsFrom(&t.part.o, s.row, s.rows)
 	weights := w.body[0]
-	w.arrays = append(append(w.arrays[:0], w.body[:len(f.Reads)]...), w.part.m, w.part.l)
-	if j.p.dtype != num.F32 {
+	w.arrays = append(append(w.arrays[:0], w.body[:len(f.Reads)]...), m, l)
+	if !isPacked {
+		room(&w.weights, j.p.dtype, s.rows, s.keys)
 		weights = w.weights
 		w.arrays = append(w.arrays, weights)
 	}
@@ -345,25 +447,66 @@ func (j *streamJob) block(w *streamWorker, head, place, block, keys int, sight l
 		isPartial = 1
 	}
 	w.arrays = append(w.arrays, w.a, w.n, w.sum)
-	w.run(j.p.weigh[isPartial], w.rows, keys, j.params, w.arrays...)
-	w.part.m, w.n = w.n, w.part.m
-	w.part.l, w.sum = w.sum, w.part.l
-	for _, a := range view[float32](&w.a, 0, 0, w.rows) { // its rows are neighbours
+	w.run(step.weigh[isPartial], s.rows, s.keys, j.params, w.arrays...)
+	copy(m.Data, w.n.Data)
+	copy(l.Data, w.sum.Data)
+	for _, a := range view[float32](&w.a, 0, 0, s.rows) { // its rows are neighbours
 		if a != 1 {
-			w.run(j.p.scales, w.rows, j.depth, nil, w.part.o, w.a, w.part.o)
+			w.run(j.p.scales, s.rows, j.depth, nil, o, w.a, o)
 			break
 		}
 	}
-	for first := 0; first < keys; {
-		row, n := j.token(w, block+first, keys-first)
-		v := matrix(&j.operands[f.Value], j.heads, row, head/j.shared, n)
-		if p := columns(&weights, first, n); sight != lower.EveryKey && !w.isFinite(j.p.finite, &v) {
-			j.addVisible(w, &p, &v, head, place, block, first)
+	if isPacked {
+		v := rowsFrom(&w.keys.value, s.key-w.keys.first, s.keys)
+		if sight != lower.EveryKey && !w.hasFiniteValues(step.finite) {
+			j.addVisible(w, step.values, &weights, &v, &o, head, place, s.key, 0)
 		} else {
-			w.run(j.p.values, 0, 0, nil, p, v, w.part.o)
+			w.run(step.values, 0, 0, nil, weights, v, o)
+		}
+		return
+	}
+	for first := 0; first < s.keys; {
+		row, n := j.token(w, s.key+first, s.keys-first)
+		v := matrix(&j.operands[f.Value], j.heads, row, head/j.shared, n)
+		if p := columns(&weights, first, n); sight != lower.EveryKey && !w.isFinite(step.finite, &v) {
+			j.addVisible(w, step.values, &p, &v, &o, head, place, s.key, first)
+		} else {
+			w.run(step.values, 0, 0, nil, p, v, o)
 		}
 		first += n
 	}
+}
+
+// pack packs the block of keys and their values.
+func (j *streamJob) pack(w *streamWorker, head int) {
+	b, f := &w.keys, j.p.f
+	if b.isPacked {
+		return
+	}
+	b.isPacked = true
+	packedRoom(&b.key, j.depth, def.StreamBlock)
+	packedRoom(&b.value, b.count, j.depth)
+	for first := 0; first < b.count; {
+		row, n := j.token(w, b.first+first, b.count-first)
+		k, v := matrix(&j.operands[f.Key], j.heads, row, head/j.shared, n), matrix(&j.operands[f.Value], j.heads, row, head/j.shared, n)
+		key, value := columns(&b.key, first, n), rowsFrom(&b.value, first, n)
+		j.p.packer.Pack(&key, &k, true)
+		j.p.packer.Pack(&value, &v, false)
+		first += n
+	}
+}
+
+// hasFiniteValues reports whether all values of the packed block are finite.
+func (w *streamWorker) hasFiniteValues(finite Program) bool {
+	if b := &w.keys; !b.isChecked {
+		b.isChecked, b.isFinite = true, w.isFinite(finite, &b.value)
+	}
+	return w.keys.isFinite
+}
+
+// rowsOf returns rows of a matrix.
+func rowsFrom(a *num.Array, first, rows int) num.Array {
+	return num.Array{DType: a.DType, Rows: rows, Cols: a.Cols, Stride: a.Stride, Data: a.Data[first*a.Stride*a.DType.Size():]}
 }
 
 // columns returns n columns of a matrix.
@@ -374,7 +517,7 @@ func columns(a *num.Array, first, n int) num.Array {
 // runBody computes the body.
 func (j *streamJob) runBody(w *streamWorker, head, place, block int) {
 	j.fillBody(w, head, place, block)
-	w.run(j.p.body, w.rows, w.keys, j.params, w.body...)
+	w.run(j.p.body, w.rows, w.cols, j.params, w.body...)
 }
 
 // fillBody fills what the body reads, but for the scores.
@@ -388,7 +531,7 @@ func (j *streamJob) fillBody(w *streamWorker, head, place, block int) {
 				x[r] = int32(place + r)
 			}
 		case i == 2:
-			for c, x := 0, view[int32](a, 0, 0, w.keys); c < len(x); c++ {
+			for c, x := 0, view[int32](a, 0, 0, w.cols); c < len(x); c++ {
 				x[c] = int32(block + c)
 			}
 		case i == 3:
@@ -441,55 +584,64 @@ func (w *streamWorker) isFinite(finite Program, a *num.Array) bool {
 
 // addVisible adds the values of visible keys, row by row, with zeros in place of the others. first is the first of v's
 // keys in the block.
-func (j *streamJob) addVisible(w *streamWorker, weights, v *num.Array, head, place, block, first int) {
+func (j *streamJob) addVisible(w *streamWorker, add Program, weights, v, to *num.Array, head, place, block, first int) {
 	seen := j.seen(w, head, place, block)
 	room(&w.kept, v.DType, v.Rows, v.Cols)
 	for r := range w.rows {
 		keepRows(&w.kept, v, 0, func(k int) bool { return isSeen(&seen, r, first+k) })
-		w.run(j.p.values, 0, 0, nil, matrix(weights, 1, r, 0, 1), w.kept, matrix(&w.part.o, 1, r, 0, 1))
+		w.run(add, 0, 0, nil, rowsFrom(weights, r, 1), w.kept, rowsFrom(to, r, 1))
 	}
 }
 
 // seen returns which keys of a block are seen. The body computes that from any scores.
 func (j *streamJob) seen(w *streamWorker, head, place, block int) num.Array {
 	scores := w.body[0]
-	w.body[0] = num.NewArray(num.F32, w.rows, w.keys)
+	w.body[0] = num.NewArray(num.F32, w.rows, w.cols)
 	j.runBody(w, head, place, block)
 	w.body[0] = scores
 	return w.body[len(j.p.f.Reads)+1]
 }
 
-// join adds the segment's state to that of the ones before it.
-func (j *streamJob) join(w *streamWorker) {
-	w.run(j.p.joins, w.rows, 1, nil, w.all.m, w.part.m, w.n, w.a, w.b)
-	w.all.m, w.n = w.n, w.all.m
-	all, part := view[float32](&w.all.l, 0, 0, w.rows), view[float32](&w.part.l, 0, 0, w.rows)
+// join adds the segment's state to that of the ones before it. A segment of which nobody sees a key
+// changes nothing.
+func (j *streamJob) join(w *streamWorker, t *streamTileState) {
+	switch {
+	case !t.hasPart:
+		return
+	case !t.hasSegments:
+		t.part, t.all, t.hasSegments = t.all, t.part, true
+		return
+	}
+	w.size(j, t.rows, 1)
+	w.run(j.p.joins, t.rows, 1, nil, t.all.m, t.part.m, w.n, w.a, w.b)
+	t.all.m, w.n = w.n, t.all.m
+	all, part := view[float32](&t.all.l, 0, 0, t.rows), view[float32](&t.part.l, 0, 0, t.rows)
 	for r := range all {
 		all[r] = num.FMA(all[r], w.a.At(r, 0), float32(part[r]*w.b.At(r, 0)))
 	}
-	w.run(j.p.folds, w.rows, j.depth, nil, w.all.o, w.a, w.part.o, w.b)
+	w.run(j.p.folds, t.rows, j.depth, nil, t.all.o, w.a, t.part.o, w.b)
 }
 
-// store stores the results of the tile.
-func (j *streamJob) store(w *streamWorker, head int) {
+// store stores the results of a tile.
+func (j *streamJob) store(w *streamWorker, t *streamTileState, head int) {
 	f := j.p.f
 	perToken := j.heads * j.shared
-	w.run(j.p.logs, w.rows, 1, nil, w.all.m, w.all.l, w.n)
-	w.run(j.p.means, w.rows, j.depth, nil, w.all.o, w.all.l, matrix(&j.operands[f.Out], perToken, w.first, head, w.rows))
-	for r := range w.rows {
-		m, l, sum := w.all.m.At(r, 0), w.all.l.At(r, 0), w.n.At(r, 0)
-		hasNoKey, isNaN := l == 0, m != m || m > math.MaxFloat32
-		if hasNoKey || isNaN {
-			sum = float32(math.Inf(-1))
+	w.size(j, t.rows, 1)
+	w.run(j.p.logs, t.rows, 1, nil, t.all.m, t.all.l, w.n)
+	w.run(j.p.means, t.rows, j.depth, nil, t.all.o, t.all.l, matrix(&j.operands[f.Out], perToken, t.first, head, t.rows))
+	for r := range t.rows {
+		m, l, sum := t.all.m.At(r, 0), t.all.l.At(r, 0), w.n.At(r, 0)
+		if isNaN := m != m || m > math.MaxFloat32; isNaN || l == 0 {
 			x := float32(0)
-			if !hasNoKey {
+			sum = float32(math.Inf(-1))
+			if l != 0 {
 				x, sum = float32(math.NaN()), float32(math.NaN())
 			}
-			row := matrix(&j.operands[f.Out], perToken, w.first+r, head, 1)
+			row := matrix(&j.operands[f.Out], perToken, t.first+r, head, 1)
 			for c := range j.depth {
 				row.Set(0, c, x)
 			}
 		}
-		j.operands[f.LogSum].Set((w.first+r)*j.heads+head/j.shared, head%j.shared, sum)
+		j.operands[f.LogSum].Set((t.first+r)*j.heads+head/j.shared, head%j.shared, sum)
 	}
 }

@@ -21,14 +21,14 @@ type streamBackward struct {
 }
 
 func compileStreamBackward(d *def.Definition, dtypes []num.DType, _ Class) (Program, error) {
-	return CompileStreamBackward(d, dtypes, def.FMAChain, CompilePiece)
+	return CompileStreamBackward(d, dtypes, def.FMAChain, plainPacker{}, CompilePiece)
 }
 
 // CompileStreamBackward lowers the gradients of a stream as [CompileStream] does a stream.
-func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accum, compile func(part lower.Piece, dtypes []num.DType) (Program, error)) (Program, error) {
+func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accum, packer Packer, compile func(part lower.Piece, dtypes []num.DType) (Program, error)) (Program, error) {
 	f := d.Form.(*def.StreamBackward)
 	dtype := dtypes[f.Query]
-	p := &streamBackward{stream: stream{d: d, f: &f.Stream, dtype: dtype, accum: accum}, f: f}
+	p := &streamBackward{stream: stream{d: d, f: &f.Stream, dtype: dtype, accum: accum, packer: packer}, f: f}
 	parts, err := lower.BackwardPartsOf(f, dtype)
 	if err != nil {
 		return nil, err
@@ -40,10 +40,10 @@ func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accu
 		d      *def.Definition
 		dtypes []num.DType
 	}{
-		{&p.scores, parts.Products, []num.DType{dtype, dtype, f32}},
+		{&p.stored.scores, parts.Products, []num.DType{dtype, dtype, f32}},
 		{&p.body, parts.Body, bodyDTypes(&f.Stream, dtypes)},
 		{&p.delta, parts.Delta, []num.DType{dtype, dtype, f32}},
-		{&p.finite, parts.Finite, []num.DType{dtype, f32}},
+		{&p.stored.finite, parts.Finite, []num.DType{dtype, f32}},
 		{&p.gradients[0], parts.Gradients[0], gradients},
 		{&p.gradients[1], parts.Gradients[1], gradients},
 		{&p.queries, parts.Queries, []num.DType{dtype, dtype, f32}},
@@ -76,6 +76,7 @@ type backwardJob struct {
 type backwardWorker struct {
 	streamWorker
 	dp         num.Array
+	keys       int // of the block
 	p, ds      num.Array // as stored, after pad rows of zeros
 	lse, delta num.Array // per row
 	part, sum  [2]num.Array
@@ -163,8 +164,8 @@ func (w *backwardWorker) resize(j *backwardJob, rows, keys, pad int) {
 	if w.keys == keys && w.pad == pad {
 		return
 	}
-	w.keys, w.pad = 0, pad
-	w.sizeBlock(&j.streamJob, keys)
+	w.keys, w.pad = keys, pad
+	w.size(&j.streamJob, rows, keys)
 	room(&w.dp, num.F32, rows, keys)
 	for _, a := range [...]*num.Array{&w.p, &w.ds} {
 		room(a, j.p.dtype, pad+rows, keys)
@@ -202,8 +203,8 @@ func (j *backwardJob) keysOf(operand int, w *backwardWorker, head, block int) nu
 // differentiate sets the weights of a tile and a block, and the gradients of their scores.
 func (j *backwardJob) differentiate(w *backwardWorker, head, place, block int, sight lower.Sight) {
 	f := j.p.f
-	w.run(j.p.scores, 0, 0, nil, j.rowsOf(f.Query, w, head), j.keysOf(f.Key, w, head, block), w.body[0])
-	w.run(j.p.scores, 0, 0, nil, j.rowsOf(f.OutGradient, w, head), j.keysOf(f.Value, w, head, block), w.dp)
+	w.run(j.p.stored.scores, 0, 0, nil, j.rowsOf(f.Query, w, head), j.keysOf(f.Key, w, head, block), w.body[0])
+	w.run(j.p.stored.scores, 0, 0, nil, j.rowsOf(f.OutGradient, w, head), j.keysOf(f.Value, w, head, block), w.dp)
 	j.fillBody(&w.streamWorker, head, place, block)
 	isPartial := 0
 	if sight != lower.EveryKey {
@@ -246,7 +247,7 @@ func (j *backwardJob) tile(w *backwardWorker, s backwardSpan, head, first, rows 
 		w.resize(j, rows, keys, 0)
 		j.differentiate(w, head, place, block, sight)
 		part, k := zeros(&w.part[0], rows, j.depth), j.keysOf(f.Key, w, head, block)
-		if sight != lower.EveryKey && !w.isFinite(j.p.finite, &k) {
+		if sight != lower.EveryKey && !w.isFinite(j.p.stored.finite, &k) {
 			seen := j.seen(&w.streamWorker, head, place, block)
 			j.addQueries(w, &k, &seen, &part)
 		} else {
@@ -346,7 +347,7 @@ func (j *backwardJob) addTile(w *backwardWorker, head, place, rows, block, keys 
 	for i, of := range [...]int{f.Query, f.OutGradient} {
 		factors := [...]*num.Array{&w.ds, &w.p}[i]
 		right := j.rowsOf(of, w, head)
-		isClean := sight == lower.EveryKey || w.isFinite(j.p.finite, &right)
+		isClean := sight == lower.EveryKey || w.isFinite(j.p.stored.finite, &right)
 		if isClean && w.pad == 0 {
 			w.run(j.p.keys, 0, 0, nil, *factors, right, w.part[i])
 			continue

@@ -45,7 +45,7 @@ func backward(g *gen.Generator) (*def.Definition, map[string]int) {
 type randomStream func(g *gen.Generator) (*def.Definition, map[string]int)
 
 // compiler lowers a stream or gradients of one by programs for their parts.
-type compiler func(*def.Definition, []num.DType, def.Accum, func(lower.Piece, []num.DType) (cpu.Program, error)) (cpu.Program, error)
+type compiler func(*def.Definition, []num.DType, def.Accum, cpu.Packer, func(lower.Piece, []num.DType) (cpu.Program, error)) (cpu.Program, error)
 
 // testStreams compares every other one in machine code.
 func testStreams(t *testing.T, g *gen.Generator, random randomStream, compile compiler) {
@@ -63,7 +63,11 @@ func testStreams(t *testing.T, g *gen.Generator, random randomStream, compile co
 		}
 		p, err := cpu.Compile(d, dtypes, cpu.Short)
 		if set := sets[i/8%len(sets)]; i/4%2 == 1 && set != machine.Plain {
-			p, err = compile(d, dtypes, def.FMAChain, func(part lower.Piece, dtypes []num.DType) (cpu.Program, error) {
+			packer, failed := matmul.Packer(dtypes[d.Operand("q")], set)
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			p, err = compile(d, dtypes, def.FMAChain, packer, func(part lower.Piece, dtypes []num.DType) (cpu.Program, error) {
 				if part.Product() != nil {
 					return matmul.Compile(part.Definition, dtypes, set)
 				}
@@ -111,7 +115,7 @@ func testStreamsMMA(t *testing.T, g *gen.Generator, random randomStream, compile
 		if err := reference.Run(d, want.Operands, reference.Options{Params: c.Params, Accum: accum}); err != nil {
 			t.Fatal(err)
 		}
-		p, err := compile(d, dtypes, accum, func(part lower.Piece, dtypes []num.DType) (cpu.Program, error) {
+		p, err := compile(d, dtypes, accum, nil, func(part lower.Piece, dtypes []num.DType) (cpu.Program, error) {
 			if part.Product() != nil {
 				return mma.Compile(part.Definition, dtypes, accum, set)
 			}
@@ -170,7 +174,7 @@ stream-backward steps
 		if err := reference.Run(d, want.Operands, reference.Options{Accum: accum}); err != nil {
 			t.Fatal(err)
 		}
-		p, err := cpu.CompileStreamBackward(d, dtypes, accum, func(part lower.Piece, dtypes []num.DType) (cpu.Program, error) {
+		p, err := cpu.CompileStreamBackward(d, dtypes, accum, nil, func(part lower.Piece, dtypes []num.DType) (cpu.Program, error) {
 			if part.Product() != nil {
 				return mma.Compile(part.Definition, dtypes, accum, machine.Available()[0])
 			}
