@@ -20,7 +20,7 @@ const (
 
 // streamStrip is how many queries of a tile are computed together in a block of which they see a part,
 // and the number of keys by which the part is counted.
-const streamStrip = 32
+const streamStrip = 64
 
 // streamPacked is the number of queries from which on keys and values are packed.
 const streamPacked = 32
@@ -340,13 +340,12 @@ func (j *streamJob) begin(w *streamWorker, t *streamTileState, head, segment int
 		w.size(j, t.rows, 1)
 		j.runBody(w, head, t.place, 0)
 	}
-	for r := range t.rows {
-		m, l := float32(math.Inf(-1)), float32(0)
+	m, l := view[float32](&t.part.m, 0, 0, t.rows), view[float32](&t.part.l, 0, 0, t.rows) // their rows are neighbours
+	for r := range m {
+		m[r], l[r] = float32(math.Inf(-1)), 0
 		if hasBase {
-			m, l = w.body[len(w.body)-1].At(r, 0), 1
+			m[r], l[r] = w.body[len(w.body)-1].At(r, 0), 1
 		}
-		t.part.m.Set(r, 0, m)
-		t.part.l.Set(r, 0, l)
 	}
 }
 
@@ -387,10 +386,12 @@ func (j *streamJob) block(w *streamWorker, t *streamTileState, head int, isPacke
 	sightOf := func(row, rows, key, count int) lower.Sight {
 		return lower.SightOf(j.p.f, j.params, lower.Range{Low: t.place + row, High: t.place + row + rows - 1}, lower.Range{Low: key, High: key + count - 1}, heads)
 	}
-	switch sightOf(0, t.rows, keys.first, keys.count) {
-	case lower.EveryKey:
-		j.strip(w, t, head, streamPart{0, t.rows, keys.first, keys.count}, lower.EveryKey, isPacked)
-	case lower.SomeKeys:
+	sight, isSmall := sightOf(0, t.rows, keys.first, keys.count), t.rows <= streamStrip && keys.count <= streamStrip
+	switch {
+	case sight == lower.NoKey:
+	case sight == lower.EveryKey || isSmall:
+		j.strip(w, t, head, streamPart{0, t.rows, keys.first, keys.count}, sight, isPacked)
+	default:
 		for row := 0; row < t.rows; row += streamStrip {
 			s := streamPart{row, min(streamStrip, t.rows-row), keys.first, keys.count}
 			for s.keys > 0 && sightOf(s.row, s.rows, s.key+s.lastKeys(), s.keys-s.lastKeys()) == lower.NoKey {
@@ -423,7 +424,7 @@ func (j *streamJob) strip(w *streamWorker, t *streamTileState, head int, s strea
 		step = &j.p.packed
 		j.pack(w, head)
 		k := columns(&w.keys.key, s.key-w.keys.first, s.keys)
-		w.run(step.scores, 0, 0, nil, rowsFrom(&t.query, s.row, s.rows), k, w.body[0])
+		w.run(step.scores, 0, 0, nil, rowsOf(t.query, s.row, s.row+s.rows), k, w.body[0])
 	} else {
 		q := matrix(&j.operands[f.Query], j.heads*j.shared, w.first, head, s.rows)
 		for first := 0; first < s.keys; {
@@ -434,7 +435,7 @@ func (j *streamJob) strip(w *streamWorker, t *streamTileState, head int, s strea
 		}
 	}
 	j.fillBody(w, head, place, s.key)
-	m, l, o := rowsFrom(&t.part.m, s.row, s.rows), rowsFrom(&t.part.l, s.row, s.rows), rowsFrom(&t.part.o, s.row, s.rows)
+	m, l, o := rowsOf(t.part.m, s.row, s.row+s.rows), rowsOf(t.part.l, s.row, s.row+s.rows), rowsOf(t.part.o, s.row, s.row+s.rows)
 	weights := w.body[0]
 	w.arrays = append(append(w.arrays[:0], w.body[:len(f.Reads)]...), m, l)
 	if !isPacked {
@@ -457,7 +458,7 @@ func (j *streamJob) strip(w *streamWorker, t *streamTileState, head int, s strea
 		}
 	}
 	if isPacked {
-		v := rowsFrom(&w.keys.value, s.key-w.keys.first, s.keys)
+		v := rowsOf(w.keys.value, s.key-w.keys.first, s.key-w.keys.first+s.keys)
 		if sight != lower.EveryKey && !w.hasFiniteValues(step.finite) {
 			j.addVisible(w, step.values, &weights, &v, &o, head, place, s.key, 0)
 		} else {
@@ -489,7 +490,7 @@ func (j *streamJob) pack(w *streamWorker, head int) {
 	for first := 0; first < b.count; {
 		row, n := j.token(w, b.first+first, b.count-first)
 		k, v := matrix(&j.operands[f.Key], j.heads, row, head/j.shared, n), matrix(&j.operands[f.Value], j.heads, row, head/j.shared, n)
-		key, value := columns(&b.key, first, n), rowsFrom(&b.value, first, n)
+		key, value := columns(&b.key, first, n), rowsOf(b.value, first, first+n)
 		j.p.packer.Pack(&key, &k, true)
 		j.p.packer.Pack(&value, &v, false)
 		first += n
@@ -502,11 +503,6 @@ func (w *streamWorker) hasFiniteValues(finite Program) bool {
 		b.isChecked, b.isFinite = true, w.isFinite(finite, &b.value)
 	}
 	return w.keys.isFinite
-}
-
-// rowsOf returns rows of a matrix.
-func rowsFrom(a *num.Array, first, rows int) num.Array {
-	return num.Array{DType: a.DType, Rows: rows, Cols: a.Cols, Stride: a.Stride, Data: a.Data[first*a.Stride*a.DType.Size():]}
 }
 
 // columns returns n columns of a matrix.
@@ -589,7 +585,7 @@ func (j *streamJob) addVisible(w *streamWorker, add Program, weights, v, to *num
 	room(&w.kept, v.DType, v.Rows, v.Cols)
 	for r := range w.rows {
 		keepRows(&w.kept, v, 0, func(k int) bool { return isSeen(&seen, r, first+k) })
-		w.run(add, 0, 0, nil, rowsFrom(weights, r, 1), w.kept, rowsFrom(to, r, 1))
+		w.run(add, 0, 0, nil, rowsOf(*weights, r, r+1), w.kept, rowsOf(*to, r, r+1))
 	}
 }
 
@@ -629,8 +625,9 @@ func (j *streamJob) store(w *streamWorker, t *streamTileState, head int) {
 	w.size(j, t.rows, 1)
 	w.run(j.p.logs, t.rows, 1, nil, t.all.m, t.all.l, w.n)
 	w.run(j.p.means, t.rows, j.depth, nil, t.all.o, t.all.l, matrix(&j.operands[f.Out], perToken, t.first, head, t.rows))
-	for r := range t.rows {
-		m, l, sum := t.all.m.At(r, 0), t.all.l.At(r, 0), w.n.At(r, 0)
+	logSum := matrix(&j.operands[f.LogSum], j.heads, t.first, head/j.shared, t.rows)
+	for r, sum := range view[float32](&w.n, 0, 0, t.rows) { // its rows are neighbours
+		m, l := view[float32](&t.all.m, r, 0, 1)[0], view[float32](&t.all.l, r, 0, 1)[0]
 		if isNaN := m != m || m > math.MaxFloat32; isNaN || l == 0 {
 			x := float32(0)
 			sum = float32(math.Inf(-1))
@@ -642,6 +639,6 @@ func (j *streamJob) store(w *streamWorker, t *streamTileState, head int) {
 				row.Set(0, c, x)
 			}
 		}
-		j.operands[f.LogSum].Set((t.first+r)*j.heads+head/j.shared, head%j.shared, sum)
+		view[float32](&logSum, r, head%j.shared, 1)[0] = sum
 	}
 }

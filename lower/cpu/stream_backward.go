@@ -76,7 +76,7 @@ type backwardJob struct {
 type backwardWorker struct {
 	streamWorker
 	dp         num.Array
-	keys       int // of the block
+	keys       int       // of the block
 	p, ds      num.Array // as stored, after pad rows of zeros
 	lse, delta num.Array // per row
 	part, sum  [2]num.Array
