@@ -18,11 +18,17 @@ type BackwardParts struct {
 	// Gradients takes what the body reads, gradients of weights, and of each row the logarithm of its
 	// weights and its delta. It gives the weights and the gradients of scores, as values are stored. The
 	// first definition is for blocks of which every query sees every key.
-	Gradients [2]*def.Definition
+	//
+	// Those of Replacing take the place of the scores and of the gradients of weights, rounded as values are
+	// stored.
+	Gradients, Replacing [2]*def.Definition
+
+	Packed *def.Definition // s[M,N] = q[M,D]·kᵀ[D,N]
+
+	Finite, PackedFinite *def.Definition // as those of a stream
 
 	Queries *def.Definition // dq[M,D] = ds[M,N]·k[N,D]
 	Keys    *def.Definition // dk[N,D] += ds[M,N]ᵀ·q[M,D], and dv likewise
-	Finite  *def.Definition // a NaN for each row that has a NaN or an infinity
 	Base    *def.Definition // the gradient of the base, of the base, the logarithm and delta; nil without a base
 }
 
@@ -44,6 +50,9 @@ func BackwardPartsOf(f *def.StreamBackward, dtype num.DType) (p BackwardParts, e
 	p.Products = must(&err, def.ContractionForm{
 		Left: "q", Right: "k", Result: "s", LeftDims: []string{"M", "D"}, RightDims: []string{"N", "D"}, ResultDims: []string{"M", "N"}, TransposeRight: true,
 	})
+	p.Packed = must(&err, def.ContractionForm{
+		Left: "q", Right: "k", Result: "s", LeftDims: []string{"M", "D"}, RightDims: []string{"D", "N"}, ResultDims: []string{"M", "N"},
+	})
 	p.Queries = must(&err, def.ContractionForm{
 		Left: "ds", Right: "k", Result: "dq", LeftDims: []string{"M", "N"}, RightDims: []string{"N", "D"}, ResultDims: []string{"M", "D"},
 	})
@@ -53,24 +62,34 @@ func BackwardPartsOf(f *def.StreamBackward, dtype num.DType) (p BackwardParts, e
 	p.Delta = rowwise(func(b *def.Builder) {
 		b.OutRow("delta", def.RowSum(b.In("do", stored).Mul(b.In("o", stored))), f32)
 	})
-	for isPartial := range p.Gradients {
-		p.Gradients[isPartial] = rowwise(func(b *def.Builder) {
-			_, t, visible, slope := applyBody(b, &f.Stream)
+	gradients := func(isPartial, replaces bool) *def.Definition {
+		return rowwise(func(b *def.Builder) {
+			score, t, visible, slope := applyBody(b, &f.Stream)
 			dp, z := b.In("dp", f32), origin(b.InRow("lse", f32))
 			x := t.Sub(z)
-			if isPartial == 1 {
+			if isPartial {
 				x = def.Select(visible, x, def.Zero) // results below the normal numbers take a processor long
 			}
 			weight := e.Of(x)
 			gradient := weight.Mul(dp.Sub(b.InRow("delta", f32))).Mul(slope)
-			if isPartial == 1 {
+			if isPartial {
 				weight, gradient = def.Select(visible, weight, def.Zero), def.Select(visible, gradient, def.Zero)
 			}
-			b.Out("p", weight, stored)
-			b.Out("ds", gradient, stored)
+			switch {
+			case !replaces:
+				b.Out("p", weight, stored)
+				b.Out("ds", gradient, stored)
+				return
+			case dtype != num.F32:
+				weight, gradient = weight.Round(def.FixedStorage(dtype)), gradient.Round(def.FixedStorage(dtype))
+			}
+			b.Out(score, weight)
+			b.Out("dp", gradient)
 		})
 	}
-	p.Finite = rowwise(finite(dtype))
+	p.Gradients = [2]*def.Definition{gradients(false, false), gradients(true, false)}
+	p.Replacing = [2]*def.Definition{gradients(false, true), gradients(true, true)}
+	p.Finite, p.PackedFinite = rowwise(finite(dtype)), rowwise(finite(num.F32))
 	if f.HasBase() {
 		p.Base = rowwise(func(b *def.Builder) {
 			base, lse, delta := b.In("base", f32), b.In("lse", f32), b.In("delta", f32)

@@ -379,30 +379,38 @@ func matrix(a *num.Array, perToken, token, head, rows int) num.Array {
 	return num.Array{DType: a.DType, Rows: rows, Cols: a.Cols, Stride: stride, Data: a.Data[first*a.DType.Size():]}
 }
 
-// block takes a block of keys into the state of a tile: as a whole if all queries see all keys, else
-// strip by strip.
+// block takes a block of keys into the state of a tile.
 func (j *streamJob) block(w *streamWorker, t *streamTileState, head int, isPacked bool) {
-	heads, keys := lower.Range{Low: head, High: head}, &w.keys
-	sightOf := func(row, rows, key, count int) lower.Sight {
-		return lower.SightOf(j.p.f, j.params, lower.Range{Low: t.place + row, High: t.place + row + rows - 1}, lower.Range{Low: key, High: key + count - 1}, heads)
+	j.cutBlock(head, streamPart{0, t.rows, w.keys.first, w.keys.count}, t.place, func(s streamPart, sight lower.Sight) {
+		j.strip(w, t, head, s, sight, isPacked)
+	})
+}
+
+// cutBlock visits what the queries of a tile see of a block: all of it if all queries see all keys, else
+// strip by strip what may be seen. The tile's first query stands at a place.
+func (j *streamJob) cutBlock(head int, all streamPart, place int, visit func(streamPart, lower.Sight)) {
+	heads := lower.Range{Low: head, High: head}
+	sightOf := func(row, rows, key, keys int) lower.Sight {
+		return lower.SightOf(j.p.f, j.params, lower.Range{Low: place + row, High: place + row + rows - 1}, lower.Range{Low: key, High: key + keys - 1}, heads)
 	}
-	sight, isSmall := sightOf(0, t.rows, keys.first, keys.count), t.rows <= streamStrip && keys.count <= streamStrip
+	sight, isSmall := sightOf(all.row, all.rows, all.key, all.keys), all.rows <= streamStrip && all.keys <= streamStrip
 	switch {
 	case sight == lower.NoKey:
+		return
 	case sight == lower.EveryKey || isSmall:
-		j.strip(w, t, head, streamPart{0, t.rows, keys.first, keys.count}, sight, isPacked)
-	default:
-		for row := 0; row < t.rows; row += streamStrip {
-			s := streamPart{row, min(streamStrip, t.rows-row), keys.first, keys.count}
-			for s.keys > 0 && sightOf(s.row, s.rows, s.key+s.lastKeys(), s.keys-s.lastKeys()) == lower.NoKey {
-				s.keys = s.lastKeys()
-			}
-			for s.keys > streamStrip && sightOf(s.row, s.rows, s.key, streamStrip) == lower.NoKey {
-				s.key, s.keys = s.key+streamStrip, s.keys-streamStrip
-			}
-			if s.keys > 0 {
-				j.strip(w, t, head, s, sightOf(s.row, s.rows, s.key, s.keys), isPacked)
-			}
+		visit(all, sight)
+		return
+	}
+	for row := 0; row < all.rows; row += streamStrip {
+		s := streamPart{all.row + row, min(streamStrip, all.rows-row), all.key, all.keys}
+		for s.keys > 0 && sightOf(s.row, s.rows, s.key+s.lastKeys(), s.keys-s.lastKeys()) == lower.NoKey {
+			s.keys = s.lastKeys()
+		}
+		for s.keys > streamStrip && sightOf(s.row, s.rows, s.key, streamStrip) == lower.NoKey {
+			s.key, s.keys = s.key+streamStrip, s.keys-streamStrip
+		}
+		if s.keys > 0 {
+			visit(s, sightOf(s.row, s.rows, s.key, s.keys))
 		}
 	}
 }

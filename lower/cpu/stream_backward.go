@@ -10,7 +10,8 @@ import (
 
 // streamBackward computes the gradients of a stream by the programs of its parts: those of queries for
 // a tile of queries, block after block of keys, and those of keys and values for a block of keys, tile
-// after tile of queries. Nothing is shared between workers.
+// after tile of queries. Nothing is shared between workers. Where there are enough heads, a worker
+// computes all gradients of one instead (stream_whole.go).
 type streamBackward struct {
 	stream // which has the body, and the products
 	f      *def.StreamBackward
@@ -18,6 +19,11 @@ type streamBackward struct {
 	delta, queries, keys, base Program
 
 	gradients [2]Program // of blocks of which every query sees every key, and of others
+
+	whole struct { // of operands that are packed
+		gradients     [2]Program
+		queries, keys Program
+	}
 }
 
 func compileStreamBackward(d *def.Definition, dtypes []num.DType, _ Class) (Program, error) {
@@ -34,12 +40,14 @@ func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accu
 		return nil, err
 	}
 	const f32 = num.F32
+	replacing := append(bodyDTypes(&f.Stream, dtypes)[:len(f.Reads)], f32, f32, f32)
 	gradients := append(bodyDTypes(&f.Stream, dtypes)[:len(f.Reads)], f32, f32, f32, dtype, dtype)
-	for _, part := range []struct {
+	type step struct {
 		to     *Program
 		d      *def.Definition
 		dtypes []num.DType
-	}{
+	}
+	steps := []step{
 		{&p.stored.scores, parts.Products, []num.DType{dtype, dtype, f32}},
 		{&p.body, parts.Body, bodyDTypes(&f.Stream, dtypes)},
 		{&p.delta, parts.Delta, []num.DType{dtype, dtype, f32}},
@@ -48,12 +56,21 @@ func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accu
 		{&p.gradients[1], parts.Gradients[1], gradients},
 		{&p.queries, parts.Queries, []num.DType{dtype, dtype, f32}},
 		{&p.keys, parts.Keys, []num.DType{dtype, dtype, f32}},
-		{&p.base, parts.Base, []num.DType{f32, f32, f32, f32}},
-	} {
-		if part.d == nil {
-			continue
-		}
-		if *part.to, err = compile(lower.Piece{Definition: part.d}, part.dtypes); err != nil {
+	}
+	if packer != nil {
+		steps = append(steps,
+			step{&p.packed.scores, parts.Packed, []num.DType{f32, f32, f32}},
+			step{&p.packed.finite, parts.PackedFinite, []num.DType{f32, f32}},
+			step{&p.whole.gradients[0], parts.Replacing[0], replacing},
+			step{&p.whole.gradients[1], parts.Replacing[1], replacing},
+			step{&p.whole.queries, parts.Queries, []num.DType{f32, f32, f32}},
+			step{&p.whole.keys, parts.Keys, []num.DType{f32, f32, f32}})
+	}
+	if parts.Base != nil {
+		steps = append(steps, step{&p.base, parts.Base, []num.DType{f32, f32, f32, f32}})
+	}
+	for _, x := range steps {
+		if *x.to, err = compile(lower.Piece{Definition: x.d}, x.dtypes); err != nil {
 			return nil, err
 		}
 	}
@@ -69,6 +86,7 @@ type backwardJob struct {
 	p        *streamBackward
 	keySlots int
 	scale    float32
+	isWhole  bool // items are heads of keys of sequences
 	workers  []*backwardWorker
 }
 
@@ -76,11 +94,13 @@ type backwardJob struct {
 type backwardWorker struct {
 	streamWorker
 	dp         num.Array
+	queryPart  num.Array // of gradients of queries
 	keys       int       // of the block
 	p, ds      num.Array // as stored, after pad rows of zeros
 	lse, delta num.Array // per row
 	part, sum  [2]num.Array
 	pad        int
+	whole      wholeHead
 }
 
 // Bind implements Program.
@@ -92,6 +112,7 @@ func (p *streamBackward) Bind(c *lower.Call, workers int) Job {
 	j.bind(c)
 	j.slots = lower.GroupSlots(j.tokens, streamTile, j.sequences)
 	j.keySlots = lower.GroupSlots(c.Size(p.d, "S"), def.StreamBlock, j.sequences)
+	j.isWhole = j.takesWhole(workers)
 	for len(j.workers) < workers {
 		j.workers = append(j.workers, &backwardWorker{})
 	}
@@ -111,6 +132,9 @@ func (j *backwardJob) Next() (int, bool) {
 		return 0, false
 	}
 	j.started = true
+	if j.isWhole {
+		return j.sequences * j.heads, true
+	}
 	return j.keySlots*j.heads + j.slots*j.heads*j.shared, true
 }
 
@@ -129,6 +153,10 @@ func (s backwardSpan) place(query int) int { return s.keys - (s.end - query) }
 // Do implements Job: a block of keys of one head, or a tile of queries of one head.
 func (j *backwardJob) Do(worker, item int) {
 	w := j.workers[worker]
+	if j.isWhole {
+		j.wholeHead(w, item/j.heads, item%j.heads)
+		return
+	}
 	if items := j.keySlots * j.heads; item >= items {
 		slot, head := (item-items)/(j.heads*j.shared), (item-items)%(j.heads*j.shared)
 		s, first, rows := j.find(j.p.f.QueryStarts, slot, streamTile)
@@ -146,12 +174,20 @@ func (j *backwardJob) Do(worker, item int) {
 
 // find returns the sequence of a slot, the first of its tokens, and how many it has.
 func (j *backwardJob) find(starts, slot, size int) (s backwardSpan, first, n int) {
-	at := func(operand, b int) int { return int(j.operands[operand].Int(b, 0)) }
+	at := j.startOf
 	b := lower.GroupOf(func(b int) int { return at(starts, b) }, j.sequences, size, slot)
 	first = at(starts, b) + (slot-lower.GroupSlot(at(starts, b), size, b))*size
+	return j.spanOf(b), first, min(size, at(starts, b+1)-first)
+}
+
+// startOf returns where a sequence begins among queries or keys.
+func (j *backwardJob) startOf(operand, b int) int { return int(j.operands[operand].Int(b, 0)) }
+
+// spanOf returns the tokens of a sequence.
+func (j *backwardJob) spanOf(b int) backwardSpan {
 	f := j.p.f
-	firstKey := at(f.KeyStarts, b)
-	return backwardSpan{at(f.QueryStarts, b), at(f.QueryStarts, b+1), firstKey, at(f.KeyStarts, b+1) - firstKey}, first, min(size, at(starts, b+1)-first)
+	firstKey := j.startOf(f.KeyStarts, b)
+	return backwardSpan{j.startOf(f.QueryStarts, b), j.startOf(f.QueryStarts, b+1), firstKey, j.startOf(f.KeyStarts, b+1) - firstKey}
 }
 
 // resize makes room for a tile and a block, and for rows of zeros before those of the tile.
@@ -249,7 +285,7 @@ func (j *backwardJob) tile(w *backwardWorker, s backwardSpan, head, first, rows 
 		part, k := zeros(&w.part[0], rows, j.depth), j.keysOf(f.Key, w, head, block)
 		if sight != lower.EveryKey && !w.isFinite(j.p.stored.finite, &k) {
 			seen := j.seen(&w.streamWorker, head, place, block)
-			j.addQueries(w, &k, &seen, &part)
+			j.addQueries(w, j.p.queries, &w.ds, &k, &seen, &part)
 		} else {
 			w.run(j.p.queries, 0, 0, nil, w.ds, k, part)
 		}
@@ -259,12 +295,12 @@ func (j *backwardJob) tile(w *backwardWorker, s backwardSpan, head, first, rows 
 }
 
 // addQueries computes the gradients of queries row by row, with zeros in place of keys that are not visible.
-func (j *backwardJob) addQueries(w *backwardWorker, k, seen, to *num.Array) {
+func (j *backwardJob) addQueries(w *backwardWorker, multiply Program, gradients, k, seen, to *num.Array) {
 	room(&w.kept, k.DType, k.Rows, k.Cols)
 	copied := w.kept
 	for r := range w.rows {
 		keepRows(&copied, k, 0, func(i int) bool { return isSeen(seen, r, i) })
-		w.run(j.p.queries, 0, 0, nil, matrix(&w.ds, 1, r, 0, 1), copied, matrix(to, 1, r, 0, 1))
+		w.run(multiply, 0, 0, nil, rowsOf(*gradients, r, r+1), copied, rowsOf(*to, r, r+1))
 	}
 }
 
