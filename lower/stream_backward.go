@@ -29,6 +29,7 @@ type BackwardParts struct {
 
 	Queries *def.Definition // dq[M,D] = ds[M,N]·k[N,D]
 	Keys    *def.Definition // dk[N,D] += ds[M,N]ᵀ·q[M,D], and dv likewise
+	Adds    *def.Definition // x = x + y
 	Base    *def.Definition // the gradient of the base, of the base, the logarithm and delta; nil without a base
 }
 
@@ -90,6 +91,10 @@ func BackwardPartsOf(f *def.StreamBackward, dtype num.DType) (p BackwardParts, e
 	p.Gradients = [2]*def.Definition{gradients(false, false), gradients(true, false)}
 	p.Replacing = [2]*def.Definition{gradients(false, true), gradients(true, true)}
 	p.Finite, p.PackedFinite = rowwise(finite(dtype)), rowwise(finite(num.F32))
+	p.Adds = rowwise(func(b *def.Builder) {
+		x := b.In("x", f32)
+		b.Out("x", x.Add(b.In("y", f32)))
+	})
 	if f.HasBase() {
 		p.Base = rowwise(func(b *def.Builder) {
 			base, lse, delta := b.In("base", f32), b.In("lse", f32), b.In("delta", f32)

@@ -16,7 +16,7 @@ type streamBackward struct {
 	stream // which has the body, and the products
 	f      *def.StreamBackward
 
-	delta, queries, keys, base Program
+	delta, queries, keys, adds, base Program
 
 	gradients [2]Program // of blocks of which every query sees every key, and of others
 
@@ -56,6 +56,7 @@ func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accu
 		{&p.gradients[1], parts.Gradients[1], gradients},
 		{&p.queries, parts.Queries, []num.DType{dtype, dtype, f32}},
 		{&p.keys, parts.Keys, []num.DType{dtype, dtype, f32}},
+		{&p.adds, parts.Adds, []num.DType{f32, f32}},
 	}
 	if packer != nil {
 		steps = append(steps,
@@ -289,7 +290,7 @@ func (j *backwardJob) tile(w *backwardWorker, s backwardSpan, head, first, rows 
 		} else {
 			w.run(j.p.queries, 0, 0, nil, w.ds, k, part)
 		}
-		addAll(&sum, &part)
+		j.addAll(w, &sum, &part)
 	}
 	j.store(&sum, f.QueryGradient, j.heads*j.shared, first, head, j.scale)
 }
@@ -320,12 +321,8 @@ func keepRows(to, from *num.Array, pad int, isKept func(row int) bool) {
 }
 
 // addAll adds y to x.
-func addAll(x, y *num.Array) {
-	n := x.Rows * x.Cols // their rows are neighbours
-	to, from := view[float32](x, 0, 0, n), view[float32](y, 0, 0, n)
-	for i, v := range from {
-		to[i] += v
-	}
+func (j *backwardJob) addAll(w *backwardWorker, x, y *num.Array) {
+	w.run(j.p.adds, x.Rows, x.Cols, nil, *x, *y)
 }
 
 // store stores sums times a scale.
@@ -363,8 +360,8 @@ func (j *backwardJob) block(w *backwardWorker, s backwardSpan, kv, block, keys i
 			}
 			first += rows
 			if isEnd := first == s.end || lower.Mod(place+rows, def.StreamSegment) == 0; isEnd && hasPart {
-				addAll(&sums[0], &w.part[0])
-				addAll(&sums[1], &w.part[1])
+				j.addAll(w, &sums[0], &w.part[0])
+				j.addAll(w, &sums[1], &w.part[1])
 				hasPart = false
 			}
 		}

@@ -114,8 +114,8 @@ func (j *backwardJob) addHead(w *backwardWorker, q *wholeQueries, s backwardSpan
 		})
 		first += rows
 		if isEnd := first == s.end || lower.Mod(place+rows, def.StreamSegment) == 0; isEnd && hasPart {
-			addAll(&sums[0], &w.part[0])
-			addAll(&sums[1], &w.part[1])
+			j.addAll(w, &sums[0], &w.part[0])
+			j.addAll(w, &sums[1], &w.part[1])
 			hasPart = false
 		}
 	}
@@ -166,7 +166,7 @@ func (j *backwardJob) addPart(w *backwardWorker, q *wholeQueries, s backwardSpan
 	} else {
 		w.run(programs.queries, 0, 0, nil, gradients, keys, w.queryPart)
 	}
-	addAll(&sum, &w.queryPart)
+	j.addAll(w, &sum, &w.queryPart)
 	for i, right := range [...]num.Array{query, outGradient} {
 		factors, to := [...]num.Array{gradients, weights}[i], rowsOf(w.part[i], key, key+part.keys)
 		if sight == lower.EveryKey || w.isFinite(j.p.packed.finite, &right) {
