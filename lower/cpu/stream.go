@@ -141,6 +141,7 @@ type streamWorker struct {
 	kept            num.Array // rows of which only those that are seen are copied
 	checked         num.Array // per row: what is not finite
 	arrays          []num.Array
+	packing         [2]num.Array
 	rows, cols      int // of the strip that is computed
 	first, firstKey int // of the strip and, where keys do not lie in pages, of its sequence
 	sequence        int
@@ -262,7 +263,7 @@ func (j *streamJob) compute(w *streamWorker, head, first, rows, shift, n int) {
 		for _, t := range tiles {
 			q := matrix(&j.operands[j.p.f.Query], j.heads*j.shared, t.first, head, t.rows)
 			packedRoom(&t.query, t.rows, j.depth)
-			j.p.packer.Pack(&t.query, &q, false)
+			w.packInto(j.p.packer, t.query, q, false)
 		}
 	}
 	for segment := 0; segment == 0 || segment < n; segment += def.StreamSegment {
@@ -499,10 +500,16 @@ func (j *streamJob) pack(w *streamWorker, head int) {
 		row, n := j.token(w, b.first+first, b.count-first)
 		k, v := matrix(&j.operands[f.Key], j.heads, row, head/j.shared, n), matrix(&j.operands[f.Value], j.heads, row, head/j.shared, n)
 		key, value := columns(&b.key, first, n), rowsOf(b.value, first, first+n)
-		j.p.packer.Pack(&key, &k, true)
-		j.p.packer.Pack(&value, &v, false)
+		w.packInto(j.p.packer, key, k, true)
+		w.packInto(j.p.packer, value, v, false)
 		first += n
 	}
+}
+
+// packInto packs a matrix. The arrays are the worker's, since what a Packer takes is allocated elsewhere.
+func (w *streamWorker) packInto(p Packer, to, from num.Array, isTransposed bool) {
+	w.packing = [...]num.Array{to, from}
+	p.Pack(&w.packing[0], &w.packing[1], isTransposed)
 }
 
 // hasFiniteValues reports whether all values of the packed block are finite.

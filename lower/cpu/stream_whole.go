@@ -77,8 +77,7 @@ func (j *backwardJob) beginHead(w *backwardWorker, q *wholeQueries, s backwardSp
 		from int
 	}{{&q.query, f.Query}, {&q.outGradient, f.OutGradient}} {
 		packedRoom(x.to, rows, j.depth)
-		from := j.rowsOf(x.from, w, head)
-		j.p.packer.Pack(x.to, &from, false)
+		w.packInto(j.p.packer, *x.to, j.rowsOf(x.from, w, head), false)
 	}
 	room(&q.lse, num.F32, rows, 1)
 	room(&q.delta, num.F32, rows, 1)
@@ -133,9 +132,9 @@ func (j *backwardJob) packBlock(w *backwardWorker, head, block, keys int) {
 	packedRoom(&b.key, keys, j.depth)
 	packedRoom(&b.keyT, j.depth, def.StreamBlock)
 	packedRoom(&b.valueT, j.depth, def.StreamBlock)
-	j.p.packer.Pack(&b.key, &k, false)
-	j.p.packer.Pack(&b.keyT, &k, true)
-	j.p.packer.Pack(&b.valueT, &v, true)
+	w.packInto(j.p.packer, b.key, k, false)
+	w.packInto(j.p.packer, b.keyT, k, true)
+	w.packInto(j.p.packer, b.valueT, v, true)
 }
 
 // addPart adds a part of the queries and the block to all gradients.
