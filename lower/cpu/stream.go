@@ -274,7 +274,7 @@ func (j *streamJob) compute(w *streamWorker, head, first, rows, shift, n int) {
 		for block := segment; block < end; block += def.StreamBlock {
 			w.keys.first, w.keys.count, w.keys.isPacked, w.keys.isChecked = block, min(def.StreamBlock, end-block), false, false
 			for _, t := range tiles {
-				j.block(w, t, head, isPacked)
+				j.tile(w, t, head, isPacked)
 			}
 		}
 		for _, t := range tiles {
@@ -380,8 +380,8 @@ func matrix(a *num.Array, perToken, token, head, rows int) num.Array {
 	return num.Array{DType: a.DType, Rows: rows, Cols: a.Cols, Stride: stride, Data: a.Data[first*a.DType.Size():]}
 }
 
-// block takes a block of keys into the state of a tile.
-func (j *streamJob) block(w *streamWorker, t *streamTileState, head int, isPacked bool) {
+// tile takes a block of keys into the state of a tile, but leaves out those that none of its queries sees.
+func (j *streamJob) tile(w *streamWorker, t *streamTileState, head int, isPacked bool) {
 	j.cutBlock(head, streamPart{0, t.rows, w.keys.first, w.keys.count}, t.place, func(s streamPart, sight lower.Sight) {
 		j.strip(w, t, head, s, sight, isPacked)
 	})
