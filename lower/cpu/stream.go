@@ -139,6 +139,7 @@ type streamWorker struct {
 	a, n, sum, b    num.Array // per row
 	keys            keyBlock
 	kept            num.Array // rows of which only those that are seen are copied
+	anyScores       num.Array
 	checked         num.Array // per row: what is not finite
 	arrays          []num.Array
 	packing         [2]num.Array
@@ -606,8 +607,9 @@ func (j *streamJob) addVisible(w *streamWorker, add Program, weights, v, to *num
 
 // seen returns which keys of a block are seen. The body computes that from any scores.
 func (j *streamJob) seen(w *streamWorker, head, place, block int) num.Array {
+	room(&w.anyScores, num.F32, w.rows, w.cols)
 	scores := w.body[0]
-	w.body[0] = num.NewArray(num.F32, w.rows, w.cols)
+	w.body[0] = w.anyScores
 	j.runBody(w, head, place, block)
 	w.body[0] = scores
 	return w.body[len(j.p.f.Reads)+1]
