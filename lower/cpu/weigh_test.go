@@ -221,3 +221,26 @@ func TestStreamUnderflow(t *testing.T) {
 		t.Errorf("got %#x, the reference has %#x, want -0", got, want)
 	}
 }
+
+// TestWholeHeads compares gradients that one worker computes in one pass over several blocks of keys.
+func TestWholeHeads(t *testing.T) {
+	g := gen.New("whole heads")
+	for drawn := range 12 {
+		d := randdef.StreamBackward(g)
+		dtypes := d.DTypes(num.F32)
+		c := randdef.NewCase(g, d, dtypes, map[string]int{"T": 300, "S": 400, "G": 1, "J": 2, "D": 8, "B": 1})
+		randdef.FillNormal(g, c)
+		want := c.Clone()
+		if err := reference.Run(d, want.Operands, reference.Options{Params: c.Params}); err != nil {
+			t.Fatal(err)
+		}
+		p, err := cpu.Compile(d, dtypes, cpu.Short)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cputest.Execute(p, cputest.CallOf(c), 1, g)
+		if text := randdef.Diff(c, want); text != "" {
+			t.Fatalf("stream %d: %s\n%s", drawn, text, d.Text())
+		}
+	}
+}
