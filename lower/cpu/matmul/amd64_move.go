@@ -121,7 +121,8 @@ func (g *amd64Generator) transpose(dtype num.DType) int {
 		g.mov(line, field(unsafe.Offsetof(f.from)+uintptr(8*l)))
 		g.load(x86.Vec(l), x86.At(line, 0).Plus(offset, 1), dtype, mask, x86.Vec(g.lanes))
 	}
-	for _, column := range g.transposeRegisters() {
+	columns, _ := g.transposeRegisters()
+	for _, column := range columns {
 		g.V(x86.VMOVUPS, g.width, x86.At(to, 0), column)
 		g.add(to, toStep)
 	}
@@ -133,14 +134,14 @@ func (g *amd64Generator) transpose(dtype num.DType) int {
 }
 
 // transposeRegisters transposes the first lanes registers, each a row of lanes elements. It
-// uses one register more, and returns those of the columns in order.
-func (g *amd64Generator) transposeRegisters() []x86.Vec {
+// uses one register more, and returns those of the columns in order, and the one that is left.
+func (g *amd64Generator) transposeRegisters() (columns []x86.Vec, spare x86.Vec) {
 	n := g.lanes
 	x := make([]x86.Vec, n)
 	for i := range x {
 		x[i] = x86.Vec(i)
 	}
-	spare := x86.Vec(n)
+	spare = x86.Vec(n)
 	// pair replaces x[i] and x[j] by what two instructions make of them.
 	pair := func(i, j int, first, second x86.Op, immediates ...x86.Operand) {
 		with := func(to x86.Vec, op x86.Op, which int) {
@@ -163,7 +164,7 @@ func (g *amd64Generator) transposeRegisters() []x86.Vec {
 		pair(i+1, i+3, x86.VUNPCKLPD, x86.VUNPCKHPD)
 		x[i+1], x[i+2] = x[i+2], x[i+1]
 	}
-	columns := make([]x86.Vec, n)
+	columns = make([]x86.Vec, n)
 	for q := range 4 {
 		if n == 8 {
 			pair(q, 4+q, x86.VPERM2F128, x86.VPERM2F128, x86.Imm(0x20), x86.Imm(0x31))
@@ -177,7 +178,7 @@ func (g *amd64Generator) transposeRegisters() []x86.Vec {
 		pair(4+q, 12+q, x86.VSHUFF32X4, x86.VSHUFF32X4, even, odd)
 		columns[q], columns[8+q], columns[4+q], columns[12+q] = x[q], x[8+q], x[4+q], x[12+q]
 	}
-	return columns
+	return columns, spare
 }
 
 // narrow generates the function that rounds rows to the stored format; moveFrame says

@@ -99,8 +99,8 @@ type kernelTable [maxRows + 1][maxVectors + 1]int
 // It repeats that for each panel, with the same b. Distances are in bytes.
 //
 // Where the right operand is given as lines, b[k][c] is lines[c][k], the only panel is
-// packed without gaps, and there are as many columns as a vector has lanes. Lines of FP8 that
-// are bStep bytes further on are fetched into the cache.
+// packed without gaps, and there are as many columns as a vector has lanes. Lines that are
+// bStep bytes further on are fetched into the cache.
 type multiplyFrame struct {
 	a, b, in, out unsafe.Pointer
 	aRow, aStep   int // from a row to the next, from an index of the sum to the next; one of them is 4
