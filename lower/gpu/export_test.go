@@ -23,8 +23,11 @@ func CompileMMANamed(d *def.Definition, dtypes []num.DType, v Variant, base stri
 	return compileMMA(d, dtypes, v, base)
 }
 
-// CompileWeighHopperNamed compiles a stream to wgmma.
+// CompileWeighHopperNamed compiles a stream, or its gradients, to wgmma.
 func CompileWeighHopperNamed(d *def.Definition, dtypes []num.DType, base string) *Kernel {
+	if _, ok := d.Form.(*def.StreamBackward); ok {
+		return compileWeighBackwardHopper(d, dtypes, base)
+	}
 	return compileWeighHopper(d, dtypes, base)
 }
 

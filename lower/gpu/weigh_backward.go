@@ -111,16 +111,15 @@ func (k *weighBackward) launches(p *Plan, c *lower.Call, _ Limits) error {
 		{backwardQueries + entry, queries, slices, 1},
 		{backwardKeys + entry, keys, slices, 2},
 	} {
-		if err := k.launchBackward(p, c, l.entry, [3]int{l.blocks, l.slices, l.depth}, 256, 0, delta); err != nil {
+		if err := k.launchBackward(p, c, l.entry, [3]int{l.blocks, l.slices, l.depth}, 256, 0, delta, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// launchBackward plans a launch of a kernel of gradients, with reserved memory for deltas.
-func (k *weighBackward) launchBackward(p *Plan, c *lower.Call, entry int, grid [3]int, threads, sharedBytes int, delta int64) error {
-	f := k.f
+// launchBackward plans a launch of a kernel of gradients, with reserved memory for deltas, and tensor maps before the other parameters.
+func (k *weighBackward) launchBackward(p *Plan, c *lower.Call, entry int, grid [3]int, threads, sharedBytes int, delta int64, maps []TensorMap) error {
 	if err := k.checkAxes(c); err != nil {
 		return err
 	}
@@ -130,8 +129,12 @@ func (k *weighBackward) launchBackward(p *Plan, c *lower.Call, entry int, grid [
 	if grid[0] == 0 {
 		return nil
 	}
-	at := func(operand int) *lower.Operand { return &c.Operands[operand] }
 	p.launch(entry, [3]uint32{uint32(grid[0]), uint32(grid[1]), uint32(grid[2])}, [3]uint32{uint32(threads), 1, 1}, sharedBytes)
+	for i := range maps {
+		p.tensorMap(&maps[i])
+	}
+	f := k.f
+	at := func(operand int) *lower.Operand { return &c.Operands[operand] }
 	for _, i := range []int{f.Query, f.Key, f.Value, f.Out, f.OutGradient, f.QueryGradient, f.KeyGradient, f.ValueGradient, f.LogSum} {
 		p.pointers(at(i).Pointer)
 	}

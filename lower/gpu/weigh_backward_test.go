@@ -87,3 +87,31 @@ func TestStreamsBackwardMMA(t *testing.T) {
 		})
 	}
 }
+
+// TestStreamsBackwardHopper does so with wgmma, in heads of every width of its kernels.
+func TestStreamsBackwardHopper(t *testing.T) {
+	t.Parallel()
+	p := &tables{accum: hopperModel, isWgmma: true}
+	g := gen.New("gradients of streams of wgmma")
+	for i := range testlevel.Pick(1, 6, 60) {
+		d := randdef.StreamBackward(g)
+		dtypes := d.DTypes([]num.DType{num.BF16, num.F16}[i%2])
+		k := p.compile(t, d, dtypes)
+		depth := []int{64, 128, 96, 72, 8, 120}[i%6] // an entry takes seconds to compile
+		for n := range testlevel.Pick(4, 4, 8) {
+			sizes := randdef.StreamSizes(g)
+			sizes["D"] = depth
+			if n == 3 && i%3 == 0 {
+				sizes["T"], sizes["S"], sizes["G"], sizes["B"] = 1100, 1400, 1, 1
+			}
+			c := randdef.NewCase(g, d, dtypes, sizes)
+			if n%2 == 1 {
+				randdef.FillNormal(g, c)
+			}
+			p.place(t, fmt.Sprint(d.Name, i, dtypes, sizes), k, trial.CopyOf(d, c.Operands, func(j int) trial.Layout { return trial.Layout{Gap: alignedGap(c.Operands[j], 8*(i%2))} }), c.Params...)
+		}
+	}
+	if text := p.run(t, simtest.Plain, 32, 0); text != "" {
+		t.Fatal(text)
+	}
+}

@@ -67,30 +67,44 @@ var (
 	errManyQuery = errors.New("an operand has 2^31 tokens or more")
 )
 
-// SuitsWeighHopper returns an error for a call of a stream that kernels/weigh_hopper.cu does not compute.
+// SuitsWeighHopper returns an error for a call of a stream, or of its gradients, that the kernels for wgmma do not compute.
 func SuitsWeighHopper(d *def.Definition, c *lower.Call) error {
-	f, ok := d.Form.(*def.Stream)
-	if !ok || f.IsPaged() {
+	f := d.Stream()
+	if f == nil || f.IsPaged() {
 		return errPaged
 	}
 	if err := SuitsWeighMMA(d, c); err != nil {
 		return err
 	}
-	for _, i := range []int{f.Query, f.Key, f.Value} {
-		o := &c.Operands[i]
-		if !isVector(o) || o.Cols*o.DType.Size()%16 != 0 {
-			return errUnaligned
+	if WeighMMAVariant(d, c) != Vector {
+		return errUnaligned
+	}
+	mapped := []int{f.Query, f.Key, f.Value}
+	if b, ok := d.Form.(*def.StreamBackward); ok {
+		mapped = append(mapped, b.OutGradient)
+	}
+	for _, i := range mapped {
+		if err := isHeadsMap(&c.Operands[i]); err != nil {
+			return err
 		}
-		m := headsMap(o, 1)
-		for j, stride := range m.Strides[:m.Rank-1] {
-			switch {
-			case m.Sizes[j+1] > math.MaxInt32-weighTile:
-				return errManyQuery
-			case stride == 0:
-				return errNoStride
-			case stride%16 != 0 || stride >= 1<<40:
-				return errUnaligned
-			}
+	}
+	return nil
+}
+
+// isHeadsMap returns an error for an operand whose tokens have no tensor map of heads.
+func isHeadsMap(o *lower.Operand) error {
+	if o.Cols*o.DType.Size()%16 != 0 {
+		return errUnaligned
+	}
+	m := headsMap(o, 1)
+	for j, stride := range m.Strides[:m.Rank-1] {
+		switch {
+		case m.Sizes[j+1] > math.MaxInt32-weighTile:
+			return errManyQuery
+		case stride == 0:
+			return errNoStride
+		case stride%16 != 0 || stride >= 1<<40:
+			return errUnaligned
 		}
 	}
 	return nil
