@@ -217,6 +217,16 @@ DEVICE void wgmma_done(i32 (&d)[COUNT]) {
     UNROLL for (int i = 0; i < COUNT; i++) asm volatile("" : "+r"(d[i])::"memory");
 }
 
+// Returns what it is given. What follows from it is computed where it is used: before a loop, it would take registers from the accumulators.
+DEVICE u64 computed_here(u64 x) {
+    asm volatile("" : "+l"(x));
+    return x;
+}
+DEVICE int computed_here(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
 // d += a·b, or d = a·b unless accumulate: 64 rows, N columns, 16 summed, or 32 of FP8. Of the warpgroup's
 // thread t, d[4j + i] lies in row t / 32 · 16 + t % 32 / 4 + i / 2 · 8, column 8j + t % 4 · 2 + i % 2.
 #define WGMMA_32(REGISTER, TYPES, MORE) \

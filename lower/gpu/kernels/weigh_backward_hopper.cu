@@ -22,12 +22,13 @@ static_assert(HALF == OTHERS, "boxes of own rows and of others have one size");
 
 // Where things lie in shared memory, and the place in the ring. A side has two matrices of 64 rows, left and right: keys and values, or
 // queries and the gradients of their means.
-template <int DEPTH>
+template <int DEPTH, bool OF_KEYS>
 struct Ring {
     static const int STAGES = 4, PANELS = (DEPTH + 63) / 64; // panels have 64 elements of each row
     static const int PANEL_BYTES = OTHERS * LINE, MATRIX_BYTES = PANELS * PANEL_BYTES, SIDE_BYTES = 2 * MATRIX_BYTES;
     static const int OTHERS_AT = 2 * SIDE_BYTES, ZEROS_AT = OTHERS_AT + STAGES * SIDE_BYTES, NUMBERS_AT = ZEROS_AT + 8 * LINE;
-    static const int BARRIERS_AT = NUMBERS_AT + STAGES * 2 * OTHERS * 4, LOST_AT = BARRIERS_AT + (2 * STAGES + 1) * 8;
+    static const int NOTICES_AT = NUMBERS_AT + STAGES * 2 * OTHERS * 4, BARRIERS_AT = NOTICES_AT + STAGES * 16, LOST_AT = BARRIERS_AT + (2 * STAGES + 1) * 8;
+    static const int PART = (HAS_SLOPE && DEPTH > 64) || (OF_KEYS && DEPTH > 96) ? 32 : 64; // of what comes by, at once: as registers allow
 
     u32 base;
     int stage;
@@ -36,6 +37,7 @@ struct Ring {
     DEVICE u32 own(int half) const { return base + half * SIDE_BYTES; }
     DEVICE u32 others() const { return base + OTHERS_AT + stage * SIDE_BYTES; }
     DEVICE int numbers_at() const { return NUMBERS_AT + stage * 2 * OTHERS * 4; } // lse, then delta, of the queries that come by
+    DEVICE int notice_at() const { return NOTICES_AT + stage * 16; }
     DEVICE u32 has_own() const { return base + BARRIERS_AT; }
     DEVICE u32 full() const { return base + BARRIERS_AT + 8 + stage * 8; }
     DEVICE u32 empty() const { return full() + STAGES * 8; }
@@ -47,15 +49,22 @@ struct Ring {
         }
     }
 
-    // A stage is full when its boxes, and with NUMBERS those of 32 lanes, have arrived.
-    DEVICE void init(bool has_numbers) {
+    // A stage is full when its boxes, its notice and the numbers of 32 lanes have arrived.
+    DEVICE void init() {
         mbarrier_init(has_own(), 1);
         for (int i = 0; i < STAGES; i++, advance()) {
-            mbarrier_init(full(), has_numbers ? 33 : 1);
+            mbarrier_init(full(), OF_KEYS ? 34 : 2);
             mbarrier_init(empty(), OWN / 16);
         }
         mbarrier_fence_init();
     }
+};
+
+// What a stage says of the tile in it.
+struct alignas(16) Notice {
+    i32 first, head; // the first row, and the head in its group, or -1: no tile comes any more
+    u32 some, all;   // of each part and each warp a bit: it sees some, or all, of the tile's rows; and IS_NEW
+    static const u32 IS_NEW = 1u << 31; // the tile is the first of another chain
 };
 
 // The tiles that come by, in the order of the sums. All lanes of a warp walk together.
@@ -80,7 +89,7 @@ struct Walk {
     }
     DEVICE bool is_over() const { return OF_KEYS ? v.head >= (int)p.shared : number >= 2 * (last_block + 1); }
     DEVICE int first() const { return OF_KEYS ? v.first : first_other; }
-    // Which chain the sums of a tile belong to.
+    // Which chain of the head the sums of a tile belong to.
     DEVICE int chain() const { return OF_KEYS ? round_down(v.first, SEGMENT) : number / 2; }
     DEVICE void advance() {
         if (OF_KEYS) {
@@ -93,8 +102,8 @@ struct Walk {
 
 // Copies the block's own rows, and every tile that comes by. All lanes of a warp come here.
 template <int DEPTH, bool OF_KEYS>
-DEVICE void bring(const MappedBackward& m, Tile& t, Ring<DEPTH> ring, unsigned char* memory) {
-    typedef Ring<DEPTH> R;
+DEVICE void bring(const MappedBackward& m, Tile& t, Ring<DEPTH, OF_KEYS> ring) {
+    typedef Ring<DEPTH, OF_KEYS> R;
     const bool is_first = threadIdx.x == 0;
     const int queries_from = t.first_query - t.place; // the row of place 0, which may be before the first
     auto load = [&](bool is_of_keys, u32 to, u32 barrier, int first) {
@@ -114,27 +123,68 @@ DEVICE void bring(const MappedBackward& m, Tile& t, Ring<DEPTH> ring, unsigned c
         for (int half = 0; half < 2; half++) load(OF_KEYS, ring.own(half), ring.has_own(), t.first + half * HALF);
     }
     ring.parity = 1; // what was never used is free
-    ROLLED for (Walk<OF_KEYS> w(m.b.p, t); !w.is_over(); w.advance(), ring.advance()) {
+    Walk<OF_KEYS> w(m.b.p, t);
+    ROLLED for (; !w.is_over(); w.advance(), ring.advance()) {
         mbarrier_wait(ring.empty(), ring.parity);
         if (is_first) {
             mbarrier_expect(ring.full(), R::SIDE_BYTES);
             load(!OF_KEYS, ring.others(), ring.full(), w.first());
         }
-        if (OF_KEYS) {
-            float* const to = reinterpret_cast<float*>(memory + ring.numbers_at());
-            ROLLED for (int i = threadIdx.x; i < OTHERS; i += 32) read_numbers(m.b.p, t, w.first() + i, to[i], to[OTHERS + i]);
-            mbarrier_arrive(ring.full());
+    }
+    mbarrier_wait(ring.empty(), ring.parity);
+    if (is_first) mbarrier_arrive(ring.full());
+}
+
+// Writes the notices of every tile that comes by, and that no more does. All lanes of another warp come here.
+template <int DEPTH, bool OF_KEYS>
+DEVICE void announce(const Params& p, Tile& t, Ring<DEPTH, OF_KEYS> ring, unsigned char* memory) {
+    const int PART = Ring<DEPTH, OF_KEYS>::PART, lane = threadIdx.x % 32, mine = t.first + lane % 8 * 16;
+    ring.parity = 1;
+    Walk<OF_KEYS> w(p, t);
+    int chain = w.chain(), head = w.v.head;
+    ROLLED for (bool is_over = false; !is_over; ring.advance()) {
+        is_over = w.is_over();
+        mbarrier_wait(ring.empty(), ring.parity);
+        Notice* const notice = reinterpret_cast<Notice*>(memory + ring.notice_at());
+        if (!is_over) {
+            const int other = w.first() + lane / 8 * PART;
+            const int sight = lane / 8 * PART >= OTHERS ? 0 : OF_KEYS ? seen(p, t, other, other + PART, mine, mine + 16) : seen(p, t, mine, mine + 16, other, other + PART);
+            const u32 some = (u32)__ballot_sync(0xffffffffu, sight != 0), all = (u32)__ballot_sync(0xffffffffu, sight == 2);
+            const bool is_new = w.chain() != chain || w.v.head != head;
+            if (lane == 0) *notice = Notice{w.first(), w.v.head, is_new ? some | Notice::IS_NEW : some, all};
+            chain = w.chain();
+            head = w.v.head;
+            w.advance();
+        } else if (lane == 0) {
+            notice->head = -1;
         }
+        if (lane == 0) mbarrier_arrive(ring.full());
+    }
+}
+
+// Reads the numbers of every tile of queries that comes by. All lanes of a third warp come here.
+template <int DEPTH>
+DEVICE void bring_numbers(const Params& p, Tile& t, Ring<DEPTH, true> ring, unsigned char* memory) {
+    ring.parity = 1;
+    Walk<true> w(p, t);
+    ROLLED for (bool is_over = false; !is_over; ring.advance()) {
+        is_over = w.is_over();
+        mbarrier_wait(ring.empty(), ring.parity);
+        if (!is_over) {
+            float* const to = reinterpret_cast<float*>(memory + ring.numbers_at());
+            ROLLED for (int i = threadIdx.x % 32; i < OTHERS; i += 32) read_numbers(p, t, w.first() + i, to[i], to[OTHERS + i]);
+            w.advance();
+        }
+        mbarrier_arrive(ring.full());
     }
 }
 
 // What a warpgroup computes: 64 of the block's own rows. A warp has 16 of them.
 template <int DEPTH, bool OF_KEYS>
 struct Puller {
-    typedef Ring<DEPTH> R;
-    static const int STEPS = DEPTH / 16, COLUMNS = DEPTH / 8;  // along the depth; of eight
-    static const int PART = HAS_SLOPE && DEPTH > 64 ? 32 : 64; // of what comes by, at once: as registers allow
-    static const int PAIRS = PART / 16;
+    typedef Ring<DEPTH, OF_KEYS> R;
+    static const int STEPS = DEPTH / 16, COLUMNS = DEPTH / 8; // along the depth; of eight
+    static const int PART = R::PART, PAIRS = PART / 16;
 
     const Params& p;
     Tile& t;
@@ -144,15 +194,12 @@ struct Puller {
     float left[DEPTH / 2], right[DEPTH / 2];   // dk and dv; or the chain and the sum of dq
     u32 weights[PAIRS][4], slopes[PAIRS][4];   // rounded
     float lse[2], delta[2];                    // of own queries
-    R before;                                  // the stage of products that may be under way
-    bool has_before;
     int checks;
     i32* const lost;
 
     DEVICE Puller(const Params& p, Tile& t, unsigned char* memory)
         : p(p), t(t), memory(memory), half((int)threadIdx.x / 128 - 1), thread(threadIdx.x % 128), lane(threadIdx.x % 32), row(half * HALF + thread / 32 * 16 + lane / 4),
           column(lane % 4 * 2), lost(reinterpret_cast<i32*>(memory + R::LOST_AT) + half * 2) {
-        has_before = false;
         checks = 0;
         clear(left);
         clear(right);
@@ -163,16 +210,19 @@ struct Puller {
         UNROLL for (int i = 0; i < DEPTH / 2; i++) x[i] = 0.0f;
     }
 
-    DEVICE void release() {
-        if (has_before && lane == 0) mbarrier_arrive(before.empty());
-        has_before = false;
+    // Asks for the products of own rows and a part of those that have come by: the scores s, and the gradients of weights g.
+    DEVICE void ask(const R& ring, int part) {
+        const u64 own = computed_here(wgmma_descriptor(ring.own(half), 16, 8 * LINE)), others = wgmma_descriptor(ring.others() + part * LINE, 16, 8 * LINE);
+        multiply(s, own, others);
+        wgmma_commit();
+        multiply(g, own + (R::MATRIX_BYTES >> 4), others + (R::MATRIX_BYTES >> 4));
+        wgmma_commit();
     }
 
-    // x = the products of own rows and a part of those that have come by.
-    DEVICE void multiply(float (&x)[PART / 2], u32 own_at, u32 others_at) const {
+    DEVICE void multiply(float (&x)[PART / 2], u64 own, u64 others) const {
         UNROLL for (int k = 0; k < STEPS; k++) {
-            const int at = k / 4 * R::PANEL_BYTES + k % 4 * 32;
-            wgmma_64_N_16<PART, IS_BF16, false, false>(x, wgmma_descriptor(own_at + at, 16, 8 * LINE), wgmma_descriptor(others_at + at, 16, 8 * LINE), k > 0);
+            const int at = (k / 4 * R::PANEL_BYTES + k % 4 * 32) >> 4;
+            wgmma_64_N_16<PART, IS_BF16, false, false>(x, own + at, others + at, k > 0);
         }
     }
 
@@ -185,25 +235,23 @@ struct Puller {
             }
     }
 
-    // Begins to add to x the products of factors and a part of a matrix that has come by, whose first row is `first`.
-    DEVICE void add(float (&x)[DEPTH / 2], u32 (&factors)[PAIRS][4], u32 others_at, int first, u32 zeros, bool is_lost) {
-        u64 others = wgmma_descriptor(others_at, R::PANEL_BYTES, 8 * LINE), step = 16 * LINE >> 4;
-        if (is_lost) {
-            add_lost(x, factors, others_at, first);
-            others = wgmma_descriptor(zeros, 0, 0);
-            step = 0;
-            UNROLL for (int k = 0; k < PAIRS; k++) UNROLL for (int i = 0; i < 4; i++) factors[k][i] = 0;
-        }
-        wgmma_fence();
-        UNROLL for (int k = 0; k < PAIRS; k++) wgmma_64_N_16<DEPTH, IS_BF16, true>(x, factors[k], others + k * step, 1);
+    // Asks to add the products of weights and slopes and of rows that have come by, 16 a step.
+    DEVICE void add_all(u64 left_others, u64 right_others, u64 step) {
+        if (OF_KEYS) add(right, weights, right_others, step);
+        add(left, slopes, left_others, step);
         wgmma_commit();
     }
 
-    // The same where some elements are not finite, and the rows of a warp see a part.
+    DEVICE void add(float (&x)[DEPTH / 2], const u32 (&factors)[PAIRS][4], u64 others, u64 step) const {
+        UNROLL for (int k = 0; k < PAIRS; k++) wgmma_64_N_16<DEPTH, IS_BF16, true>(x, factors[k], others + k * step, 1);
+    }
+
+    // Adds them where some elements are not finite, and the warpgroup's rows see a part. `first` is the first row that has come by.
     DEVICE void add_lost(float (&x)[DEPTH / 2], const u32 (&factors)[PAIRS][4], u32 others_at, int first) const {
+        const int lane = computed_here(this->lane), own = computed_here(t.first + half * HALF + thread / 32 * 16);
         auto sees = [&](int r, int other) {
             float exponent, slope;
-            const int mine = t.first + half * HALF + thread / 32 * 16 + r;
+            const int mine = own + r;
             return look_at(p, t, OF_KEYS ? other : mine, OF_KEYS ? mine : other, 0.0f, exponent, slope);
         };
         UNROLL for (int k = 0; k < PAIRS; k++)
@@ -224,13 +272,14 @@ struct Puller {
             }
     }
 
-    // Whether what has come by, and is going to be added, is not finite. The warpgroup's threads meet.
-    DEVICE bool has_lost(const R& ring) {
-        const unsigned char* from = memory + (ring.others() - ring.base) + thread % OTHERS * LINE;
+    // Whether a part of what has come by, which is going to be added, is not finite. The warpgroup's threads meet.
+    DEVICE bool has_lost(const R& ring, int part) {
+        const int PIECES = PART / 16; // of a line for each thread
+        const unsigned char* from = memory + (ring.others() - ring.base) + (part + thread % PART) * LINE + thread / PART * PIECES * 16;
         u32 found = 0;
         UNROLL for (int panel = 0; panel < (OF_KEYS ? 2 : 1) * R::PANELS; panel++)
-            UNROLL for (int i = 0; i < 4; i++) {
-                const uint4_aligned w = *reinterpret_cast<const uint4_aligned*>(from + panel * R::PANEL_BYTES + (i + thread / OTHERS * 4) * 16);
+            UNROLL for (int i = 0; i < PIECES; i++) {
+                const uint4_aligned w = *reinterpret_cast<const uint4_aligned*>(from + panel * R::PANEL_BYTES + i * 16);
                 found |= not_finite(w.x) | not_finite(w.y) | not_finite(w.z) | not_finite(w.w);
             }
         i32* const flag = lost + checks++ % 2; // nobody reads that of the check before the last
@@ -249,7 +298,8 @@ struct Puller {
                 const int mine = t.first + row + e / 2 * 8, theirs = first + n * 8 + column + e % 2, at = n * 4 + e;
                 float exponent, slope;
                 const bool is_visible = look_at(p, t, OF_KEYS ? theirs : mine, OF_KEYS ? mine : theirs, s[at], exponent, slope);
-                s[at] = IS_CLEAR || is_visible ? power(exponent - (OF_KEYS ? float_of(e % 2 ? theirs_z.y : theirs_z.x) : lse[e / 2])) : 0.0f;
+                exponent = exponent - (OF_KEYS ? float_of(e % 2 ? theirs_z.y : theirs_z.x) : lse[e / 2]);
+                s[at] = power(IS_CLEAR || is_visible ? exponent : LOWEST);
                 if (!IS_CLEAR && !is_visible) hidden |= 1u << at;
                 if (HAS_SLOPE) bend[at] = slope;
             }
@@ -257,7 +307,7 @@ struct Puller {
         return hidden;
     }
 
-    // The gradients of exponents of a part, in the place of its weights.
+    // The gradients of exponents of a part, in the place of those of its weights.
     DEVICE void slope(const float (&bend)[HAS_SLOPE ? PART / 2 : 1], const float* of, u32 hidden) {
         UNROLL for (int n = 0; n < PART / 8; n++) {
             const Words2 theirs_delta = OF_KEYS ? *reinterpret_cast<const Words2*>(of + OTHERS + n * 8 + column) : Words2{0, 0};
@@ -265,48 +315,9 @@ struct Puller {
                 const int at = n * 4 + e;
                 float x = s[at] * (g[at] - (OF_KEYS ? float_of(e % 2 ? theirs_delta.y : theirs_delta.x) : delta[e / 2]));
                 if (HAS_SLOPE) x = x * bend[at];
-                s[at] = hidden >> at & 1u ? 0.0f : x;
+                g[at] = hidden >> at & 1u ? 0.0f : x;
             }
         }
-    }
-
-    // Takes a part of what has come by, whose first row is `first`. sight: what the warpgroup's rows and it see of each other. The products
-    // with `left` are under way when it returns.
-    DEVICE void take(const R& ring, int part, int first, int sight, bool is_lost, bool is_new) {
-        const u32 own = ring.own(half), left_at = ring.others() + part * LINE, right_at = left_at + R::MATRIX_BYTES, zeros = ring.base + R::ZEROS_AT;
-        const float* const of = reinterpret_cast<const float*>(memory + ring.numbers_at()) + part;
-        float bend[HAS_SLOPE ? PART / 2 : 1];
-        wgmma_fence();
-        multiply(s, own, left_at);
-        wgmma_commit();
-        multiply(g, own + R::MATRIX_BYTES, right_at);
-        wgmma_commit();
-        wgmma_wait<1>(); // the scores are there, and what was asked for before
-        wgmma_done(s);
-        wgmma_done(left);
-        wgmma_done(right);
-        release();
-        if (is_new && !OF_KEYS) end_block();
-        const u32 hidden = sight == 2 ? weigh<true>(bend, first, of) : weigh<false>(bend, first, of);
-        if (OF_KEYS) {
-            pack(weights, s);
-            add(right, weights, right_at, first, zeros, is_lost);
-            wgmma_wait<1>();
-        } else {
-            wgmma_wait<0>();
-        }
-        wgmma_done(g);
-        slope(bend, of, hidden);
-        pack(slopes, s);
-        add(left, slopes, left_at, first, zeros, is_lost);
-    }
-
-    // Waits for all products.
-    DEVICE void settle() {
-        wgmma_wait<0>();
-        wgmma_done(left);
-        wgmma_done(right);
-        release();
     }
 
     // Adds the chain of a block of keys to the sum.
@@ -319,7 +330,6 @@ struct Puller {
 
     // Adds the chains of a segment of queries, and of one head, to what is there.
     DEVICE void end_segment(float* sums, bool has_total) {
-        settle();
         UNROLL for (int n = 0; n < COLUMNS; n++) {
             const float l[4] = {left[n * 4], left[n * 4 + 1], left[n * 4 + 2], left[n * 4 + 3]}, r[4] = {right[n * 4], right[n * 4 + 1], right[n * 4 + 2], right[n * 4 + 3]};
             add_to(total(sums, n), has_total, l);
@@ -336,33 +346,75 @@ struct Puller {
         }
     }
 
+    DEVICE Notice notice_of(const R& ring) const { return *reinterpret_cast<const Notice*>(memory + ring.notice_at()); }
+
     DEVICE void run(R ring, float* sums) {
-        const int own = t.first + half * HALF, mine = own + thread / 32 * 16; // first rows of the warpgroup, and of the warp
         bool has_total = false;
-        int chain = -1; // of the last tile that was taken
-        mbarrier_wait(ring.has_own(), 0);
-        ROLLED for (Walk<OF_KEYS> w(p, t); !w.is_over(); ring.advance()) {
-            const int first = w.first(), head = w.v.head, end = w.chain();
-            int sight = look_between(own, own + HALF, first);
-            mbarrier_wait(ring.full(), ring.parity);
-            if (sight == 0) {
-                settle();
-                if (lane == 0) mbarrier_arrive(ring.empty());
-            } else {
-                const bool is_lost = sight == 1 && has_lost(ring);
-                if (sight == 1) sight = look_between(mine, mine + 16, first); // of the warp
-                ROLLED for (int part = 0; part < OTHERS; part += PART) take(ring, part, first + part, sight, is_lost, end != chain && part == 0);
-                before = ring;
-                has_before = true;
-                chain = end;
+        mbarrier_wait(ring.full(), ring.parity);
+        Notice notice = notice_of(ring);
+        if (notice.head >= 0) {
+            mbarrier_wait(ring.has_own(), 0);
+            wgmma_done(left); // zeros: the compiler would set them while products are under way, and have these wait for each other
+            wgmma_done(right);
+            wgmma_fence();
+            ask(ring, 0);
+            int part = 0;
+            u32 used = 0; // the barrier of the stage before, whose products are under way
+            ROLLED while (true) {
+                const int first = notice.first + part, bit = part / PART * 8 + half * 4;
+                const u32 some = notice.some >> bit & 15, all = notice.all >> bit & 15; // of the warpgroup
+                const float* const of = reinterpret_cast<const float*>(memory + ring.numbers_at()) + part;
+                float bend[HAS_SLOPE ? PART / 2 : 1];
+                if (OF_KEYS) choose_head(p, t, notice.head);
+                wgmma_wait<1>(); // the scores are there, and what was asked for before
+                wgmma_done(s);
+                if (used != 0 && lane == 0) mbarrier_arrive(used);
+                const u32 hidden = all >> thread / 32 & 1 ? weigh<true>(bend, first, of) : weigh<false>(bend, first, of);
+                const bool is_lost = some != 0 && all != 15 && has_lost(ring, part);
+                wgmma_wait<0>();
+                wgmma_done(g);
+                wgmma_done(left);
+                wgmma_done(right);
+                if (part == 0 && (notice.some & Notice::IS_NEW) != 0) {
+                    if (OF_KEYS) end_segment(sums, has_total);
+                    else end_block();
+                    has_total = true;
+                }
+                slope(bend, of, hidden);
+                if (OF_KEYS) pack(weights, s);
+                pack(slopes, g);
+                const u32 left_at = ring.others() + part * LINE, right_at = left_at + R::MATRIX_BYTES;
+                u64 left_others = wgmma_descriptor(left_at, R::PANEL_BYTES, 8 * LINE), right_others = wgmma_descriptor(right_at, R::PANEL_BYTES, 8 * LINE), step = 16 * LINE >> 4;
+                if (some == 0 || is_lost) {
+                    if (is_lost) {
+                        if (OF_KEYS) add_lost(right, weights, right_at, first);
+                        add_lost(left, slopes, left_at, first);
+                    }
+                    left_others = right_others = wgmma_descriptor(ring.base + R::ZEROS_AT, 0, 0);
+                    step = 0;
+                    UNROLL for (int k = 0; k < PAIRS; k++) UNROLL for (int i = 0; i < 4; i++) weights[k][i] = slopes[k][i] = 0;
+                }
+                used = 0;
+                if ((part += PART) == OTHERS) {
+                    part = 0;
+                    used = ring.empty();
+                    ring.advance();
+                    mbarrier_wait(ring.full(), ring.parity);
+                    notice = notice_of(ring);
+                }
+                if (notice.head < 0) {
+                    wgmma_fence();
+                    add_all(left_others, right_others, step);
+                    break;
+                }
+                wgmma_fence();
+                add_all(left_others, right_others, step);
+                ask(ring, part);
             }
-            w.advance();
-            if (OF_KEYS && !w.is_over() && (w.v.head != head || w.chain() != end)) {
-                end_segment(sums, has_total);
-                has_total = true;
-            }
+            wgmma_wait<0>();
+            wgmma_done(left);
+            wgmma_done(right);
         }
-        settle();
         if (OF_KEYS) {
             if (has_total) add_total(sums);
             store(left, dk_of(p, t), p.dk_token, 0, scale_of(p));
@@ -371,11 +423,6 @@ struct Puller {
             end_block();
             store(right, dq_of(p, t), p.dq_token, t.place, scale_of(p));
         }
-    }
-
-    // What own rows and a tile that comes by see of each other, as `seen` says it.
-    DEVICE int look_between(int own, int own_end, int other) const {
-        return OF_KEYS ? seen(p, t, other, other + OTHERS, own, own_end) : seen(p, t, own, own_end, other, other + OTHERS);
     }
 
     DEVICE void store(const float (&x)[DEPTH / 2], Element* to, i64 stride, int low, float scale) const {
@@ -388,7 +435,7 @@ DEVICE void pull(const MappedBackward& m, Tile& t) {
     SHARED_DYN(unsigned char, memory_before);
     const u32 start = shared_address(memory_before), aligned = (start + 1023) / 1024 * 1024;
     unsigned char* const memory = memory_before + (aligned - start);
-    typedef Ring<DEPTH> R;
+    typedef Ring<DEPTH, OF_KEYS> R;
     const R ring = {aligned, 0, 0};
     if (threadIdx.x == 0) {
         tensor_prefetch(&m.q);
@@ -396,7 +443,7 @@ DEVICE void pull(const MappedBackward& m, Tile& t) {
         tensor_prefetch(&m.v);
         tensor_prefetch(&m.d_o);
         R each = ring;
-        each.init(OF_KEYS);
+        each.init();
         i32* const lost = reinterpret_cast<i32*>(memory + R::LOST_AT);
         for (int i = 0; i < 4; i++) lost[i] = 0;
     }
@@ -405,7 +452,11 @@ DEVICE void pull(const MappedBackward& m, Tile& t) {
     BARRIER();
     if (threadIdx.x < 128) {
         registers_fewer<24>();
-        if (threadIdx.x < 32) bring<DEPTH, OF_KEYS>(m, t, ring, memory);
+        if (threadIdx.x < 32) bring<DEPTH, OF_KEYS>(m, t, ring);
+        else if (threadIdx.x < 64) announce<DEPTH, OF_KEYS>(m.b.p, t, ring, memory);
+        else if (threadIdx.x < 96) {
+            if constexpr (OF_KEYS) bring_numbers<DEPTH>(m.b.p, t, ring, memory);
+        }
     } else {
         registers_more<240>();
         Puller<DEPTH, OF_KEYS>(m.b.p, t, memory).run(ring, m.b.sums);

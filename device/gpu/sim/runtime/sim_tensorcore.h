@@ -197,6 +197,9 @@ DEVICE void wgmma_wait(SIM_WHERE) {
 template <class T, int COUNT>
 DEVICE void wgmma_done(T (&)[COUNT]) {}
 
+DEVICE u64 computed_here(u64 x) { return x; }
+DEVICE int computed_here(int x) { return x; }
+
 template <int N, bool IS_BF16, bool TRANSPOSE_A, bool TRANSPOSE_B>
 DEVICE void wgmma_64_N_16(float (&d)[N / 2], u64 a, u64 b, i32 accumulate, SIM_WHERE) {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "no wgmma of so many columns");
