@@ -92,6 +92,15 @@ func (f *Family) Preferred() Lowerings {
 	return all
 }
 
+// OnDemand returns the lowerings that only a name chooses: those whose speed was never measured. In the lists of Preferred
+// they would come first.
+func (f *Family) OnDemand() Lowerings {
+	if f.Hopper == "" {
+		return nil
+	}
+	return Lowerings{new(def.StreamBackward).String(): {f.onStreamHopper(lowergpu.CompileWeighBackwardHopper)}}
+}
+
 func (f *Family) lowering(name string) *engine.Lowering {
 	return f.lower(name, lowergpu.Compile)
 }

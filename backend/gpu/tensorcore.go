@@ -84,12 +84,18 @@ func (f *Family) hasHopper(dev device.Device) error {
 
 // streamHopper returns the lowering of streams for Hopper's tensor cores.
 func (f *Family) streamHopper() *engine.Lowering {
+	l := f.onStreamHopper(lowergpu.CompileWeighHopper)
+	l.Yields = lowergpu.HasFewQueries
+	return l
+}
+
+// onStreamHopper returns a lowering of streams, or of their gradients, whose kernels use wgmma.
+func (f *Family) onStreamHopper(compile func(*def.Definition, []num.DType) (*lowergpu.Kernel, error)) *engine.Lowering {
 	l := f.lower("hopper", func(d *def.Definition, dtypes []num.DType, _ lowergpu.Variant) (*lowergpu.Kernel, error) {
-		return lowergpu.CompileWeighHopper(d, dtypes)
+		return compile(d, dtypes)
 	})
 	l.Compile = answering("mma.sync", answering("wgmma", l.Compile)) // it has both
 	l.Promise.Accum, l.Factors = def.MMA(16, 25), []num.DType{num.F16, num.BF16}
-	l.Yields = lowergpu.HasFewQueries
 	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
 		if err := f.hasHopper(dev); err != nil {
 			return err

@@ -66,13 +66,13 @@ func essential(faults []fault) []fault {
 
 func faultName(k *gpu.Kernel, i int) string { return fmt.Sprintf("fault_%d_%s", i, k.Source.Name) }
 
-// withoutKernels leaves out all entries but one.
+// withoutKernels leaves out all entries but those with a part in their names, and deltas.
 func withoutKernels(text, entry string) string {
 	parts := strings.SplitAfter(text, "\nKERNEL")
 	kept := strings.TrimSuffix(parts[0], "KERNEL")
 	for _, p := range parts[1:] {
 		p = "KERNEL" + strings.TrimSuffix(p, "KERNEL")
-		if !strings.Contains(p[:strings.Index(p, ",")], entry) { // what follows it is kept
+		if name := p[:strings.Index(p, ",")]; !strings.Contains(name, entry) && !strings.Contains(name, "_deltas") { // what follows it is kept
 			line, _, _ := strings.Cut(p, "\n")
 			end := len(line)
 			if !strings.HasSuffix(line, "}") {
@@ -182,6 +182,68 @@ func TestWeighHopperFaults(t *testing.T) {
 	}
 	k := gpu.CompileWeighHopperNamed(d, dtypes, "causal")
 	findFaults(t, k, "_64", []multiplied{newMultiplied(t, "causal", trial.CopyOf(d, operands, nil))}, kept)
+}
+
+// TestWeighBackwardHopperFaults does the same for gradients by wgmma: two sequences, two heads that share keys, two blocks of keys, and
+// rows that are not finite where only some of a tile see them.
+func TestWeighBackwardHopperFaults(t *testing.T) {
+	t.Parallel()
+	const wrongBits = "wrong bits"
+	form := def.StreamBackwardForm{
+		StreamForm: def.StreamForm{
+			Query: "q", Key: "k", Value: "v", QueryStarts: "qstart", KeyStarts: "kstart", Out: "o", LogSum: "lse",
+			Functions: def.StreamFunctions{Short: fn.Exp2Short3Function, Exp2: fn.Exp2Function, Log2: fn.Log2Function},
+		},
+		OutGradient: "do", QueryGradient: "dq", KeyGradient: "dk", ValueGradient: "dv",
+	}
+	d := def.Must(def.StreamBackwardOf("causal_backward", form, func(b *def.StreamBuilder) {
+		b.WeighBackward(b.Score(), b.Key().LessEqual(b.Query()), def.One, def.One)
+	}))
+	dtypes, sizes := d.DTypes(num.BF16), map[string]int{"T": 75, "S": 155, "G": 1, "J": 2, "D": 16, "B": 2}
+	g := gen.New("faults of gradients of streams")
+	var operands []num.Array
+	for i := range d.Operands {
+		o, a := &d.Operands[i], d.Operands[i].NewArray(dtypes[i], sizes)
+		switch {
+		case o.IsOffsets:
+			a.SetBits(1, 0, 5)
+			a.SetBits(2, 0, uint32(sizes[o.Bound]))
+		case o.IsIn:
+			for r := range a.Rows {
+				for c := range a.Cols {
+					a.Set(r, c, float32(g.Below(256))/128-1)
+				}
+			}
+		}
+		if o.Name == "do" || o.Name == "k" {
+			a.Set(a.Rows-3, 2, float32(math.Inf(1)))
+		}
+		operands = append(operands, a)
+	}
+	faults := []fault{
+		{"as it is", "mbarrier", "mbarrier", ""},
+		{"rows that are not finite", "has_lost(ring, part)", "false", wrongBits},
+		{"heads in one chain", "end_segment(sums, has_total);", "", wrongBits},
+		{"blocks of keys in one chain", "else end_block();", "", wrongBits},
+		{"pairs that do not see each other", "IS_CLEAR || is_visible", "true", wrongBits},
+		{"gradients of weights used too early", "                wgmma_wait<0>();\n                wgmma_done(g);\n", "", "under way"},
+		{"scores used too early", "wgmma_wait<1>(); // the scores", "// the scores", "under way"},
+		{"a stage released before it was read", "used = ring.empty();", "if (lane == 0) mbarrier_arrive(ring.empty());", "has not read yet"},
+		{"the wrong number of bytes", "mbarrier_expect(ring.full(), R::SIDE_BYTES)", "mbarrier_expect(ring.full(), R::SIDE_BYTES - 2)", "bytes are missing"},
+		{"no wait for an empty stage", "mbarrier_wait(ring.empty(), ring.parity);", "", "one arrival more"},
+		{"the numbers of other queries", "w.first() + i, to[i]", "w.first() + i + 1, to[i]", wrongBits},
+		{"what the other warpgroup sees", "+ half * 4;", "+ 4 - half * 4;", wrongBits},
+		{"zeros that products do not see", "    fence_async_shared();\n", "", "without fence_async_shared"},
+		{"registers that there are not", "OF_KEYS ? 232 : 240", "256", "registers"},
+	}
+	kept := faults[:2:2]
+	for i, f := range faults[2:] {
+		if testlevel.InSample(i, testlevel.Pick(12, 6, 1)) {
+			kept = append(kept, f)
+		}
+	}
+	k := gpu.CompileWeighHopperNamed(d, dtypes, "causal_backward")
+	findFaults(t, k, "_64", []multiplied{newMultiplied(t, "causal_backward", trial.CopyOf(d, operands, nil))}, kept)
 }
 
 // TestMMAFaults does the same for the kernel of mma.sync.

@@ -111,7 +111,13 @@ func TestStreamsBackwardHopper(t *testing.T) {
 			p.place(t, fmt.Sprint(d.Name, i, dtypes, sizes), k, trial.CopyOf(d, c.Operands, func(j int) trial.Layout { return trial.Layout{Gap: alignedGap(c.Operands[j], 8*(i%2))} }), c.Params...)
 		}
 	}
-	if text := p.run(t, simtest.Plain, 32, 0); text != "" {
-		t.Fatal(text)
+	builds := []simtest.Build{simtest.Plain}
+	if !isSmoke() {
+		builds = append(builds, simtest.Race)
+	}
+	for _, build := range builds {
+		if text := p.run(t, build, 32, 0); text != "" {
+			t.Fatal(text)
+		}
 	}
 }

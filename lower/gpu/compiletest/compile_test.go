@@ -27,6 +27,7 @@ import (
 	"tokitai/lower/gpu"
 	"tokitai/num"
 	"tokitai/op/all"
+	"tokitai/op/attention"
 )
 
 // architecture is one that kernels are compiled for.
@@ -156,7 +157,7 @@ func complete(name, text string) compile.Source {
 	}
 }
 
-var bound = regexp.MustCompile(`(?m)^KERNEL(?:_BLOCKS)?\((\w+), (\d+)(?:, (\d+))?\)`)
+var bound = regexp.MustCompile(`(?m)^KERNEL(?:_BLOCKS|_ALONE)?\((\w+), (\d+)(?:, (\d+))?\)`)
 
 // bounds are what a kernel is launched with at most: threads of a block, and how many
 // such blocks a multiprocessor of NVIDIA's has to run at once.
@@ -251,6 +252,35 @@ func TestMMAKernels(t *testing.T) {
 		})
 	}
 }
+
+// TestGradientsByWgmma compiles the gradients of attention by wgmma, at the lowest level the entries for narrow heads alone: nothing is
+// spilled, and no product waits for the one before.
+func TestGradientsByWgmma(t *testing.T) {
+	c := nvrtc(t)
+	d := attention.BackwardDefinition
+	formats := [][]num.DType{d.DTypes(num.BF16), d.DTypes(num.F16)}
+	for _, dtypes := range formats[:testlevel.Pick(1, 1, 2)] {
+		k, err := gpu.CompileWeighBackwardHopper(d, dtypes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &program{d: d, dtypes: dtypes, source: k.Source}
+		if testlevel.Current() < testlevel.Quick {
+			p.source.Text = wideHeads.ReplaceAllString(p.source.Text, "")
+			p.source.Entries = slices.DeleteFunc(slices.Clone(p.source.Entries), func(e string) bool { return strings.HasSuffix(e, "_96") || strings.HasSuffix(e, "_128") })
+		}
+		made, err := compile.Default().Compile(c, "sm_90a", p.text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, p, &architectures[1], made.Usage)
+		if strings.Contains(made.Log, "are serialized") {
+			t.Errorf("%s: %s", p, made.Log)
+		}
+	}
+}
+
+var wideHeads = regexp.MustCompile(`(?m)^KERNEL_ALONE\(\w+_(96|128),.*$`)
 
 // usage compiles a source, or finds it in the cache, and searches the code for AMD GPUs for
 // folds.

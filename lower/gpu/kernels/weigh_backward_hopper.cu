@@ -451,14 +451,14 @@ DEVICE void pull(const MappedBackward& m, Tile& t) {
     fence_async_shared();
     BARRIER();
     if (threadIdx.x < 128) {
-        registers_fewer<24>();
+        registers_fewer<OF_KEYS ? 40 : 24>();
         if (threadIdx.x < 32) bring<DEPTH, OF_KEYS>(m, t, ring);
         else if (threadIdx.x < 64) announce<DEPTH, OF_KEYS>(m.b.p, t, ring, memory);
         else if (threadIdx.x < 96) {
             if constexpr (OF_KEYS) bring_numbers<DEPTH>(m.b.p, t, ring, memory);
         }
     } else {
-        registers_more<240>();
+        registers_more<OF_KEYS ? 232 : 240>();
         Puller<DEPTH, OF_KEYS>(m.b.p, t, memory).run(ring, m.b.sums);
     }
 }
