@@ -223,8 +223,8 @@ func TestWeighBackwardHopperFaults(t *testing.T) {
 	faults := []fault{
 		{"as it is", "mbarrier", "mbarrier", ""},
 		{"rows that are not finite", "has_lost(ring, part)", "false", wrongBits},
-		{"heads in one chain", "end_segment(sums, has_total);", "", wrongBits},
-		{"blocks of keys in one chain", "else end_block();", "", wrongBits},
+		{"heads in one chain", "if (OF_KEYS) end_segment(sums, has_total);", "if (OF_KEYS) {}", wrongBits},
+		{"blocks of keys in one chain", "else end_block();", "else {}", wrongBits},
 		{"pairs that do not see each other", "IS_CLEAR || is_visible", "true", wrongBits},
 		{"gradients of weights used too early", "                wgmma_wait<0>();\n                wgmma_done(g);\n", "", "under way"},
 		{"scores used too early", "wgmma_wait<1>(); // the scores", "// the scores", "under way"},

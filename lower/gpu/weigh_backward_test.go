@@ -7,9 +7,11 @@ import (
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
+	"tokitai/lower"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
+	"tokitai/op/attention"
 	"tokitai/trial"
 	"tokitai/trial/randdef"
 )
@@ -85,6 +87,37 @@ func TestStreamsBackwardMMA(t *testing.T) {
 				t.Fatal(text)
 			}
 		})
+	}
+}
+
+// TestUnalignedHeads: kernels for wgmma take no rows of heads that do not begin at multiples of 16 bytes, whether they read or store them.
+func TestUnalignedHeads(t *testing.T) {
+	sizes := map[string]int{"T": 3, "S": 5, "G": 1, "J": 2, "D": 16, "B": 1}
+	for _, d := range []*def.Definition{attention.ForwardDefinition, attention.BackwardDefinition} {
+		call := &lower.Call{}
+		for i := range d.Operands {
+			rows, cols := d.Operands[i].Matrix(sizes)
+			a := num.Array{DType: d.DTypes(num.BF16)[i], Rows: rows, Cols: cols, Stride: cols}
+			n := rows * cols
+			for _, letter := range d.Operands[i].BatchDims() {
+				n /= sizes[letter]
+				a.Batch.Append(sizes[letter], n)
+			}
+			call.Operands = append(call.Operands, lower.Operand{Array: a, Pointer: 1 << 20})
+		}
+		if err := gpu.SuitsWeighHopper(d, call); err != nil {
+			t.Errorf("%s: %v", d.Name, err)
+		}
+		for i := range d.Operands {
+			if dims := d.Operands[i].Dims; dims[len(dims)-1] != "D" {
+				continue
+			}
+			call.Operands[i].Pointer += 2
+			if gpu.SuitsWeighHopper(d, call) == nil {
+				t.Errorf("%s: %s begins at an odd address, and is taken", d.Name, d.Operands[i].Name)
+			}
+			call.Operands[i].Pointer -= 2
+		}
 	}
 }
 
