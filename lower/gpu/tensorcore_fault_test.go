@@ -199,7 +199,7 @@ func TestWeighBackwardHopperFaults(t *testing.T) {
 	d := def.Must(def.StreamBackwardOf("causal_backward", form, func(b *def.StreamBuilder) {
 		b.WeighBackward(b.Score(), b.Key().LessEqual(b.Query()), def.One, def.One)
 	}))
-	dtypes, sizes := d.DTypes(num.BF16), map[string]int{"T": 75, "S": 155, "G": 1, "J": 2, "D": 16, "B": 2}
+	dtypes, sizes := d.DTypes(num.BF16), map[string]int{"T": 140, "S": 155, "G": 1, "J": 2, "D": 16, "B": 2}
 	g := gen.New("faults of gradients of streams")
 	var operands []num.Array
 	for i := range d.Operands {
@@ -223,8 +223,8 @@ func TestWeighBackwardHopperFaults(t *testing.T) {
 	faults := []fault{
 		{"as it is", "mbarrier", "mbarrier", ""},
 		{"rows that are not finite", "has_lost(ring, part)", "false", wrongBits},
-		{"heads in one chain", "if (OF_KEYS) end_segment(sums, has_total);", "if (OF_KEYS) {}", wrongBits},
-		{"blocks of keys in one chain", "else end_block();", "else {}", wrongBits},
+		{"sums of a head that are lost", "if (OF_KEYS) end_segment(sums, has_total);", "if (OF_KEYS) clear(left), clear(right);", wrongBits},
+		{"the chain of a block that is lost", "else end_block();", "else clear(left);", wrongBits},
 		{"pairs that do not see each other", "IS_CLEAR || is_visible", "true", wrongBits},
 		{"gradients of weights used too early", "                wgmma_wait<0>();\n                wgmma_done(g);\n", "", "under way"},
 		{"scores used too early", "wgmma_wait<1>(); // the scores", "// the scores", "under way"},
