@@ -283,7 +283,7 @@ struct Puller {
                 found |= not_finite(w.x) | not_finite(w.y) | not_finite(w.z) | not_finite(w.w);
             }
         i32* const flag = lost + checks++ % 2; // nobody reads that of the check before the last
-        if (found) *flag = checks;
+        if (found) ATOMIC_MAX(flag, checks);
         named_barrier(1 + half, 128);
         return *flag == checks;
     }
