@@ -230,7 +230,7 @@ func TestWeighBackwardHopperFaults(t *testing.T) {
 		{"scores used too early", "wgmma_wait<1>(); // the scores", "// the scores", "under way"},
 		{"a stage released before it was read", "used = ring.empty();", "if (lane == 0) mbarrier_arrive(ring.empty());", "has not read yet"},
 		{"the wrong number of bytes", "mbarrier_expect(ring.full(), R::SIDE_BYTES)", "mbarrier_expect(ring.full(), R::SIDE_BYTES - 2)", "bytes are missing"},
-		{"no wait for an empty stage", "mbarrier_wait(ring.empty(), ring.parity);", "", "one arrival more"},
+		{"no wait for an empty stage", "mbarrier_wait(ring.empty(), ring.parity);", "", "has not filled yet"},
 		{"the numbers of other queries", "w.first() + i, to[i]", "w.first() + i + 1, to[i]", wrongBits},
 		{"what the other warpgroup sees", "+ half * 4;", "+ 4 - half * 4;", wrongBits},
 		{"zeros that products do not see", "    fence_async_shared();\n", "", "without fence_async_shared"},
