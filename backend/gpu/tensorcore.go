@@ -21,7 +21,7 @@ var (
 	errNoTensorCores = errors.New("the device has no tensor cores with mma.sync")
 	errNoModel       = errors.New("the accumulation rule of the device's tensor cores is not known: 'tokitai verify mma' finds it")
 	errModel         = errors.New("the accumulation rule of the device's tensor cores is known: another lowering promises its bits")
-	errScales        = errors.New("Hopper's tensor cores scale sums of FP8 and i8 alone")
+	errScales        = errors.New("tensor cores scale sums of FP8 and i8 alone")
 )
 
 // hopper returns the lowering for Hopper's tensor cores.
