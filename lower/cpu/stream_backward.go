@@ -193,14 +193,8 @@ func (j *backwardJob) spanOf(b int) backwardSpan {
 
 // resize makes room for a tile and a block, and for rows of zeros before those of the tile.
 func (w *backwardWorker) resize(j *backwardJob, rows, keys, pad int) {
-	if w.rows != rows {
-		w.rows, w.keys = rows, 0
-		room(&w.lse, num.F32, rows, 1)
-		room(&w.delta, num.F32, rows, 1)
-	}
-	if w.keys == keys && w.pad == pad {
-		return
-	}
+	room(&w.lse, num.F32, rows, 1)
+	room(&w.delta, num.F32, rows, 1)
 	w.keys, w.pad = keys, pad
 	w.size(&j.streamJob, rows, keys)
 	room(&w.dp, num.F32, rows, keys)

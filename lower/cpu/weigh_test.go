@@ -244,3 +244,26 @@ func TestWholeHeads(t *testing.T) {
 		}
 	}
 }
+
+// TestWholeHeadsAndTiles computes gradients by whole heads, and then by tiles in the same memory.
+func TestWholeHeadsAndTiles(t *testing.T) {
+	g := gen.New("whole heads and tiles")
+	d := randdef.StreamBackward(g)
+	dtypes := d.DTypes(num.F32)
+	p, err := cpu.Compile(d, dtypes, cpu.Short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		c := randdef.NewCase(g, d, dtypes, map[string]int{"T": 3 + i/4*60, "S": 128, "G": 8 - i%2*7, "J": 2, "D": 8, "B": 1})
+		randdef.FillNormal(g, c)
+		want := c.Clone()
+		if err := reference.Run(d, want.Operands, reference.Options{Params: c.Params}); err != nil {
+			t.Fatal(err)
+		}
+		cputest.Execute(p, cputest.CallOf(c), 2, g) // 8 heads are enough to take whole ones
+		if text := randdef.Diff(c, want); text != "" {
+			t.Fatalf("call %d: %s\n%s", i, text, d.Text())
+		}
+	}
+}
