@@ -125,7 +125,8 @@ type streamJob struct {
 	params                  []float64
 	tokens, heads, shared   int
 	depth, sequences, slots int
-	slotSize                int // queries of a slot
+	slotSize                int  // queries of a slot
+	joinsHeads              bool // one query is computed for all heads that share keys
 	started                 bool
 	workers                 []*streamWorker
 }
@@ -146,9 +147,19 @@ type streamWorker struct {
 	rows, cols      int // of the strip that is computed
 	first, firstKey int // of the strip and, where keys do not lie in pages, of its sequence
 	sequence        int
+	byHeads         bool // rows are the heads of one query that share keys, else queries of one head
 }
 
-// streamTileState is a tile of queries of one head: the first one, and where it stands among the keys.
+// row returns how far the query and the head of a row are from those of the first.
+func (w *streamWorker) row(r int) (query, head int) {
+	if w.byHeads {
+		return 0, r
+	}
+	return r, 0
+}
+
+// streamTileState is a tile of queries of one head, or of heads of one query: the first one, and where it
+// stands among the keys.
 type streamTileState struct {
 	first, rows, place   int
 	query                num.Array // packed
@@ -188,6 +199,7 @@ func (p *stream) Bind(c *lower.Call, workers int) Job {
 			break
 		}
 	}
+	j.joinsHeads = j.shared <= streamTile && j.slots*j.heads >= workers
 	for len(j.workers) < workers {
 		j.workers = append(j.workers, &streamWorker{})
 	}
@@ -222,7 +234,7 @@ func (j *streamJob) Release() {
 	j.p.jobs.Put(j)
 }
 
-// Do implements Job: some tiles of queries of one head.
+// Do implements Job: some tiles of queries of one head, or one query of all heads that share keys.
 func (j *streamJob) Do(worker, item int) {
 	f := j.p.f
 	slot, head := item/(j.heads*j.shared), item%(j.heads*j.shared)
@@ -235,6 +247,12 @@ func (j *streamJob) Do(worker, item int) {
 		return
 	}
 	w, n := j.workers[worker], 0
+	if w.byHeads = rows == 1 && j.joinsHeads; w.byHeads {
+		if head%j.shared != 0 { // the first of them computes all
+			return
+		}
+		rows = j.shared
+	}
 	if w.sequence = b; f.IsPaged() {
 		n = int(j.operands[f.Lengths].Int(b, 0))
 	} else {
@@ -255,14 +273,14 @@ func (j *streamJob) token(w *streamWorker, key, n int) (row, count int) {
 	return int(j.operands[j.p.f.Pages].Int(w.sequence, key/each))*each + key%each, min(n, each-key%each)
 }
 
-// compute computes rows of one head from query first on, among n keys. The place of a query is its number
-// plus shift.
+// compute computes rows from a query and a head on, among n keys. The place of a query is its number plus
+// shift.
 func (j *streamJob) compute(w *streamWorker, head, first, rows, shift, n int) {
 	tiles := w.cut(j, head, first, rows, shift)
 	isPacked := j.p.packer != nil && rows >= streamPacked
 	if isPacked {
 		for _, t := range tiles {
-			q := matrix(&j.operands[j.p.f.Query], j.heads*j.shared, t.first, head, t.rows)
+			q := j.queries(w, j.p.f.Query, t.first, head, t.rows)
 			packedRoom(&t.query, t.rows, j.depth)
 			w.packInto(j.p.packer, t.query, q, false)
 		}
@@ -381,19 +399,30 @@ func matrix(a *num.Array, perToken, token, head, rows int) num.Array {
 	return num.Array{DType: a.DType, Rows: rows, Cols: a.Cols, Stride: stride, Data: a.Data[first*a.DType.Size():]}
 }
 
+// queries returns rows of an operand of queries and heads, from those on.
+func (j *streamJob) queries(w *streamWorker, operand, first, head, rows int) num.Array {
+	a, perQuery := &j.operands[operand], j.heads*j.shared
+	if w.byHeads {
+		return matrix(a, 1, first*perQuery+head, 0, rows)
+	}
+	return matrix(a, perQuery, first, head, rows)
+}
+
 // tile takes a block of keys into the state of a tile, but leaves out those that none of its queries sees.
 func (j *streamJob) tile(w *streamWorker, t *streamTileState, head int, isPacked bool) {
-	j.cutBlock(head, streamPart{0, t.rows, w.keys.first, w.keys.count}, t.place, func(s streamPart, sight lower.Sight) {
+	j.cutBlock(w, head, streamPart{0, t.rows, w.keys.first, w.keys.count}, t.place, func(s streamPart, sight lower.Sight) {
 		j.strip(w, t, head, s, sight, isPacked)
 	})
 }
 
 // cutBlock visits what the queries of a tile see of a block: all of it if all queries see all keys, else
 // strip by strip what may be seen. The tile's first query stands at a place.
-func (j *streamJob) cutBlock(head int, all streamPart, place int, visit func(streamPart, lower.Sight)) {
-	heads := lower.Range{Low: head, High: head}
+func (j *streamJob) cutBlock(w *streamWorker, head int, all streamPart, place int, visit func(streamPart, lower.Sight)) {
 	sightOf := func(row, rows, key, keys int) lower.Sight {
-		return lower.SightOf(j.p.f, j.params, lower.Range{Low: place + row, High: place + row + rows - 1}, lower.Range{Low: key, High: key + keys - 1}, heads)
+		query, itsHead := w.row(row)
+		last, lastHead := w.row(row + rows - 1)
+		queries, heads := lower.Range{Low: place + query, High: place + last}, lower.Range{Low: head + itsHead, High: head + lastHead}
+		return lower.SightOf(j.p.f, j.params, queries, lower.Range{Low: key, High: key + keys - 1}, heads)
 	}
 	sight, isSmall := sightOf(all.row, all.rows, all.key, all.keys), all.rows <= streamStrip && all.keys <= streamStrip
 	switch {
@@ -428,15 +457,16 @@ func (j *streamJob) strip(w *streamWorker, t *streamTileState, head int, s strea
 	f, step := j.p.f, &j.p.stored
 	t.hasPart = true
 	w.size(j, s.rows, s.keys)
-	w.first = t.first + s.row
-	place := t.place + s.row
+	query, itsHead := w.row(s.row)
+	w.first, head = t.first+query, head+itsHead
+	place := t.place + query
 	if isPacked {
 		step = &j.p.packed
 		j.pack(w, head)
 		k := columns(&w.keys.key, s.key-w.keys.first, s.keys)
 		w.run(step.scores, 0, 0, nil, rowsOf(t.query, s.row, s.row+s.rows), k, w.body[0])
 	} else {
-		q := matrix(&j.operands[f.Query], j.heads*j.shared, w.first, head, s.rows)
+		q := j.queries(w, f.Query, w.first, head, s.rows)
 		for first := 0; first < s.keys; {
 			row, n := j.token(w, s.key+first, s.keys-first)
 			k := matrix(&j.operands[f.Key], j.heads, row, head/j.shared, n)
@@ -540,7 +570,8 @@ func (j *streamJob) fillBody(w *streamWorker, head, place, block int) {
 		case i == 0:
 		case i == 1:
 			for r, x := 0, view[int32](a, 0, 0, w.rows); r < len(x); r++ { // its rows are neighbours
-				x[r] = int32(place + r)
+				query, _ := w.row(r)
+				x[r] = int32(place + query)
 			}
 		case i == 2:
 			for c, x := 0, view[int32](a, 0, 0, w.cols); c < len(x); c++ {
@@ -548,7 +579,8 @@ func (j *streamJob) fillBody(w *streamWorker, head, place, block int) {
 			}
 		case i == 3:
 			for r, x := 0, view[int32](a, 0, 0, w.rows); r < len(x); r++ {
-				x[r] = int32(head)
+				_, itsHead := w.row(r)
+				x[r] = int32(head + itsHead)
 			}
 		default:
 			j.read(w, a, read, head, block)
@@ -559,17 +591,19 @@ func (j *streamJob) fillBody(w *streamWorker, head, place, block int) {
 // read copies what the tile and the block need of an operand of the body.
 func (j *streamJob) read(w *streamWorker, to *num.Array, operand, head, block int) {
 	dims, from := j.p.d.Operands[operand].Dims, &j.operands[operand]
-	g, shared := head/j.shared, head%j.shared
 	for r := range to.Rows {
+		query, itsHead := w.row(r)
+		query, itsHead = w.first+query, head+itsHead
+		g, shared := itsHead/j.shared, itsHead%j.shared
 		for c := range to.Cols {
 			row, col := 0, 0
 			switch {
 			case dims[0] == "G":
 				row, col = g, shared
 			case dims[0] == "T" && len(dims) == 3:
-				row, col = (w.first+r)*j.heads+g, shared
+				row, col = query*j.heads+g, shared
 			case dims[0] == "T":
-				row = w.first + r
+				row = query
 			default:
 				if row = w.firstKey + block + c; len(dims) == 2 {
 					col = g
@@ -638,12 +672,14 @@ func (j *streamJob) join(w *streamWorker, t *streamTileState) {
 // store stores the results of a tile.
 func (j *streamJob) store(w *streamWorker, t *streamTileState, head int) {
 	f := j.p.f
-	perToken := j.heads * j.shared
 	w.size(j, t.rows, 1)
 	w.run(j.p.logs, t.rows, 1, nil, t.all.m, t.all.l, w.n)
-	w.run(j.p.means, t.rows, j.depth, nil, t.all.o, t.all.l, matrix(&j.operands[f.Out], perToken, t.first, head, t.rows))
-	logSum := matrix(&j.operands[f.LogSum], j.heads, t.first, head/j.shared, t.rows)
+	w.run(j.p.means, t.rows, j.depth, nil, t.all.o, t.all.l, j.queries(w, f.Out, t.first, head, t.rows))
+	last, _ := w.row(t.rows - 1)
+	logSum := matrix(&j.operands[f.LogSum], j.heads, t.first, head/j.shared, last+1)
 	for r, sum := range view[float32](&w.n, 0, 0, t.rows) { // its rows are neighbours
+		query, itsHead := w.row(r)
+		itsHead += head
 		m, l := view[float32](&t.all.m, r, 0, 1)[0], view[float32](&t.all.l, r, 0, 1)[0]
 		if isNaN := m != m || m > math.MaxFloat32; isNaN || l == 0 {
 			x := float32(0)
@@ -651,11 +687,11 @@ func (j *streamJob) store(w *streamWorker, t *streamTileState, head int) {
 			if l != 0 {
 				x, sum = float32(math.NaN()), float32(math.NaN())
 			}
-			row := matrix(&j.operands[f.Out], perToken, t.first+r, head, 1)
+			row := j.queries(w, f.Out, t.first+query, itsHead, 1)
 			for c := range j.depth {
 				row.Set(0, c, x)
 			}
 		}
-		view[float32](&logSum, r, head%j.shared, 1)[0] = sum
+		view[float32](&logSum, query, itsHead%j.shared, 1)[0] = sum
 	}
 }

@@ -102,7 +102,7 @@ func (j *backwardJob) addHead(w *backwardWorker, q *wholeQueries, s backwardSpan
 	for first := s.first; first < s.end; {
 		place := s.place(first)
 		rows := min(streamTile-lower.Mod(place, streamTile), s.end-first) // a tile ends at a multiple of its size
-		j.cutBlock(head, streamPart{first - s.first, rows, block, keys}, s.place(s.first), func(part streamPart, sight lower.Sight) {
+		j.cutBlock(&w.streamWorker, head, streamPart{first - s.first, rows, block, keys}, s.place(s.first), func(part streamPart, sight lower.Sight) {
 			if !hasPart {
 				hasPart = true
 				zeros(&w.part[0], keys, j.depth)
