@@ -15,6 +15,7 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/def"
+	"tokitai/evidence"
 	"tokitai/internal/testlevel"
 	lowergpu "tokitai/lower/gpu"
 	"tokitai/op/all"
@@ -204,6 +205,9 @@ func countCases(t *testing.T, target *verify.Target) count {
 	r, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if r.Report.Verdict != evidence.Accepted {
+		t.Errorf("%s %s is %s: %s", target.ID(), target.DType, r.Report.Verdict, r.Report.Reason)
 	}
 	c := count{targets: 1}
 	c.cases[0], c.outputs[0] = int64(r.Report.Cases), r.Report.Coverage.Produced
