@@ -16,7 +16,7 @@ const Kind = "cuda"
 // NVRTC takes seconds for the kernels of some definitions, one after the other.
 var family = &gpu.Family{Kind: Kind, Hopper: "sm_90a", CompilesParts: true}
 
-var preferred, onDemand = family.Preferred(), family.OnDemand()
+var preferred = family.Preferred()
 
 // Backend opens devices by the driver's numbers: cuda:0 is the first.
 var Backend = backend{gpu.Indexed{Kind: Kind, Table: cuda.Table}}
@@ -29,15 +29,15 @@ func (backend) Kind() string { return Kind }
 // Preferred returns lower/gpu's way to compute a definition.
 func (backend) Preferred(d *def.Definition) []*engine.Lowering { return preferred.For(d) }
 
-// OnDemand returns NVIDIA's own library for contractions without groups, and lower/gpu's ways for others that no call chooses.
+// OnDemand returns NVIDIA's own library for contractions without groups.
 func (backend) OnDemand(d *def.Definition) []*engine.Lowering {
-	if d.Multiplies() && d.Groups().Offsets == "" {
-		return libraries
+	if _, ok := d.Form.(*def.Product); ok && d.Groups().Offsets == "" {
+		return onDemand
 	}
-	return onDemand.For(d)
+	return nil
 }
 
-var libraries = []*engine.Lowering{cublasLt}
+var onDemand = []*engine.Lowering{cublasLt}
 
 // Open opens the device of an index, the first where the name has none.
 func (b backend) Open(id string) (engine.Device, error) {

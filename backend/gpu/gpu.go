@@ -84,21 +84,12 @@ func (f *Family) Preferred() Lowerings {
 			}
 		case *def.StreamBackward:
 			if f.Hopper != "" {
-				list = []*engine.Lowering{f.streamMMA(lowergpu.CompileWeighBackwardMMA), l}
+				list = []*engine.Lowering{f.onStreamHopper(lowergpu.CompileWeighBackwardHopper), f.streamMMA(lowergpu.CompileWeighBackwardMMA), l}
 			}
 		}
 		all[form.String()] = list
 	}
 	return all
-}
-
-// OnDemand returns the lowerings that only a name chooses: those whose speed was never measured. In the lists of Preferred
-// they would come first.
-func (f *Family) OnDemand() Lowerings {
-	if f.Hopper == "" {
-		return nil
-	}
-	return Lowerings{new(def.StreamBackward).String(): {f.onStreamHopper(lowergpu.CompileWeighBackwardHopper)}}
 }
 
 func (f *Family) lowering(name string) *engine.Lowering {

@@ -3,8 +3,6 @@
 package sim
 
 import (
-	"slices"
-
 	"tokitai/backend/gpu"
 	"tokitai/def"
 	"tokitai/device"
@@ -28,13 +26,13 @@ var family = &gpu.Family{
 }
 
 // Simulated tensor cores are slower than chains of FMA, so that only a name chooses them.
-var preferred, onDemand = divide(family.Preferred(), family.OnDemand())
+var preferred, onDemand = divide(family.Preferred())
 
-func divide(all, named gpu.Lowerings) (preferred, onDemand gpu.Lowerings) {
+func divide(all gpu.Lowerings) (preferred, onDemand gpu.Lowerings) {
 	preferred, onDemand = gpu.Lowerings{}, gpu.Lowerings{}
 	for form, list := range all {
 		last := len(list) - 1
-		preferred[form], onDemand[form] = list[last:], slices.Concat(named[form], list[:last])
+		preferred[form], onDemand[form] = list[last:], list[:last]
 	}
 	return preferred, onDemand
 }
