@@ -53,6 +53,16 @@ type Function struct {
 
 	Domain  Domain // arguments for which ULPs holds
 	Outside string // results for other arguments, for readers
+
+	Near *Shortcut // nil for most functions
+}
+
+// Shortcut gives the bits of a function with fewer operations, for arguments up to 0 that are not far from it. Nothing in a
+// definition says where it is taken: a lowering may take it.
+type Shortcut struct {
+	Sum   *Function // a first sum, which tells for which x <= 0 Of gives the bits:
+	Least float32   // where the sum is at least this
+	Of    *Function // the result, from that sum
 }
 
 // Within formats the error: "0.9 ulp", or "50 ulp + 2^-126".

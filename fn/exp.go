@@ -129,6 +129,27 @@ func exp2Short(name string, ulps float64, coefficients []float32) *def.Function 
 			p := polynomial(r, append([]float32{1}, coefficients...)).As("p")
 			return p.Mul(t.Bits().Shl(23).Float().As("s"))
 		},
+		Near: exp2ShortNear(coefficients),
+	}
+}
+
+// exp2ShortNear returns p·2ⁿ for n from -63 to 0, where x need not be limited and the result is not subnormal: n - 1 is added to
+// the exponent of 2p. The sum's low bits hold n + 511, whose last nine bits are those of n - 1.
+func exp2ShortNear(coefficients []float32) *def.Shortcut {
+	const bias = 511
+	twice := []float32{2}
+	for _, c := range coefficients {
+		twice = append(twice, 2*c) // exact
+	}
+	sum := func(x def.Value) def.Value { return x.Add(def.Const(roundMagic + bias)) }
+	return &def.Shortcut{
+		Least: roundMagic + bias - 63,
+		Sum:   &def.Function{Name: "near_sum", Expand: sum},
+		Of: &def.Function{Name: "near", Expand: func(x def.Value) def.Value {
+			t := sum(x)
+			r := x.Sub(t.Sub(def.Const(roundMagic + bias)))
+			return t.Bits().Shl(23).IAdd(polynomial(r, twice).Bits()).Float()
+		}},
 	}
 }
 

@@ -48,3 +48,35 @@ func TestExp2Short(t *testing.T) {
 		})
 	}
 }
+
+// TestShortcuts holds shortcuts to the bits of their functions, wherever they say that they have them, and to saying so from -63 to 0.
+// At level exhaustive it takes every argument.
+func TestShortcuts(t *testing.T) {
+	stride := uint64(testlevel.Pick(4099, 257, 31, 1))
+	for _, f := range []*def.Function{Exp2Short3Function, Exp2Short4Function} {
+		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
+			whole, sum, near := newProgram(f), newProgram(f.Near.Sum), newProgram(f.Near.Of)
+			for first := uint64(0); first < 1<<32; first += stride * blockSize {
+				args := whole.argument()
+				for i := range args {
+					args[i] = uint32(min(first+uint64(i)*stride, 1<<32-1))
+				}
+				copy(sum.argument(), args)
+				copy(near.argument(), args)
+				want, got := whole.run(), near.run()
+				for i, bits := range sum.run() {
+					x := math.Float32frombits(args[i])
+					has := math.Float32frombits(bits) >= f.Near.Least
+					switch {
+					case !(x <= 0): // the caller knows
+					case !has && x >= -63:
+						t.Fatalf("the shortcut of %s(%v) is not taken", f.Name, x)
+					case has && got[i] != want[i]:
+						t.Fatalf("the shortcut of %s(%v) gives %#x, want %#x", f.Name, x, got[i], want[i])
+					}
+				}
+			}
+		})
+	}
+}

@@ -158,6 +158,10 @@ struct alignas(8) Words2 {
     u32 x, y;
 } MAY_ALIAS;
 
+// A condition that is true, or false, nearly always: the compiler keeps what follows together.
+#define MOSTLY(CONDITION) __builtin_expect((CONDITION), 1)
+#define RARELY(CONDITION) __builtin_expect((CONDITION), 0)
+
 // ---- patterns ----
 
 #define INFINITE float_of(0x7f800000u)

@@ -227,6 +227,10 @@ DEVICE int computed_here(int x) {
     return x;
 }
 
+// Returns what all lanes of a warp are given alike. What follows from it is computed once for the warp, as descriptors of wgmma have to be.
+DEVICE u32 uniform(u32 x) { return __shfl_sync(0xffffffffu, x, 0); }
+DEVICE u64 uniform(u64 x) { return (u64)uniform((u32)(x >> 32)) << 32 | uniform((u32)x); }
+
 // d += a·b, or d = a·b unless accumulate: 64 rows, N columns, 16 summed, or 32 of FP8. Of the warpgroup's
 // thread t, d[4j + i] lies in row t / 32 · 16 + t % 32 / 4 + i / 2 · 8, column 8j + t % 4 · 2 + i % 2.
 #define WGMMA_32(REGISTER, TYPES, MORE) \

@@ -62,7 +62,13 @@ func weighSource(d *def.Definition, dtypes []num.DType, base, kernels string, pa
 		body.writeBackwardParams(s)
 	}
 	s.WriteString(checkSource(d, base) + "\n")
-	function(s, "power", f.Weights(dtypes[f.Query]))
+	weights := f.Weights(dtypes[f.Query])
+	function(s, "power", weights)
+	if near := weights.Near; near != nil {
+		macros(&s.Builder, "NEAR", floatText(near.Least))
+		function(s, "near_sum", near.Sum)
+		function(s, "near_power", near.Of)
+	}
 	if slope < 0 {
 		function(s, "logarithm", f.Functions.Log2)
 	} else {

@@ -144,8 +144,8 @@ func (k *weighHopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 		entry++
 	}
 	depth := weighHopperDepths[entry]
-	// Queries, blocks of keys and of values, and what the segments before have given; zeros, barriers and marks.
-	bytes := depth*(weighMMATile*2+2*weighHopperStages*def.StreamBlock*2+weighMMATile*4) + 8*hopperLine + (4*weighHopperStages+1)*8 + 4*4 + hopperAlignment
+	// Queries, blocks of keys and of values, and what the segments before have given; zeros, notices, barriers and marks.
+	bytes := depth*(weighMMATile*2+2*weighHopperStages*def.StreamBlock*2+weighMMATile*4) + 8*hopperLine + weighHopperStages*16 + (4*weighHopperStages+1)*8 + 4*4 + hopperAlignment
 	if bytes > limits.SharedBytes {
 		return fmt.Errorf("%s: heads of %d columns need %d bytes of shared memory, the device has %d", k.d.Name, c.Size(k.d, "D"), bytes, limits.SharedBytes)
 	}

@@ -8,7 +8,8 @@
 //           of the block before, and computes weights from the scores while the sums are under way; weights are the left
 //           operand of the sums, in registers. The two take turns in asking, so that one computes weights while the
 //           products of the other are under way. Keys and values that are not finite and that only some rows see are
-//           multiplied by mma.sync, as there. What earlier segments give lies in shared memory.
+//           multiplied by mma.sync, as there. What earlier segments give lies in shared memory. The warp that copies also
+//           writes which block a stage has, and what each warpgroup sees of it.
 // Requires  sm_90a, tensorcore.h; depth <= DEPTH
 
 struct MappedParams {
@@ -24,7 +25,7 @@ struct Rings {
     static const int STAGES = 2, PANELS = DEPTH / 64;                     // panels have 64 elements of each row
     static const int PANEL_BYTES = KEYS * LINE, BLOCK_BYTES = PANELS * PANEL_BYTES, HALF_BYTES = PANELS * HALF * LINE;
     static const int KEYS_AT = 2 * HALF_BYTES, VALUES_AT = KEYS_AT + STAGES * BLOCK_BYTES, EARLY_AT = VALUES_AT + STAGES * BLOCK_BYTES;
-    static const int ZEROS_AT = EARLY_AT + TILE * DEPTH * 4, BARRIERS_AT = ZEROS_AT + 8 * LINE, LOST_AT = BARRIERS_AT + (4 * STAGES + 1) * 8;
+    static const int ZEROS_AT = EARLY_AT + TILE * DEPTH * 4, NOTICES_AT = ZEROS_AT + 8 * LINE, BARRIERS_AT = NOTICES_AT + STAGES * 16, LOST_AT = BARRIERS_AT + (4 * STAGES + 1) * 8;
 
     u32 base;
     int stage;
@@ -32,6 +33,7 @@ struct Rings {
 
     DEVICE u32 query(int half) const { return base + half * HALF_BYTES; }
     DEVICE u32 keys() const { return base + KEYS_AT + stage * BLOCK_BYTES; }
+    DEVICE int notice_at() const { return NOTICES_AT + stage * 16; }
     DEVICE u32 values() const { return base + VALUES_AT + stage * BLOCK_BYTES; }
     DEVICE u32 has_query() const { return base + BARRIERS_AT; }
     DEVICE u32 has_keys() const { return base + BARRIERS_AT + 8 + stage * 8; }
@@ -58,11 +60,18 @@ struct Rings {
     }
 };
 
+// What a stage says of the block of keys in it.
+struct alignas(16) Notice {
+    i32 block;    // its first key, or -1: no block comes any more
+    i32 sight[2]; // what the rows of each warpgroup see of it, as seen() says
+};
+
 // Copies queries, and every block of keys and values that the tile sees. All lanes of a warp come here.
 template <int DEPTH>
-DEVICE void bring(const MappedParams& m, const Tile& t, Rings<DEPTH> ring) {
+DEVICE void bring(const MappedParams& m, const Tile& t, Rings<DEPTH> ring, unsigned char* memory) {
     typedef Rings<DEPTH> R;
-    const bool is_first = threadIdx.x == 0;
+    const int lane = threadIdx.x, first = lane % 2 * HALF, last = first + HALF < t.rows ? first + HALF - 1 : t.rows - 1; // of a warpgroup's rows
+    const bool is_first = lane == 0;
     if (is_first) {
         mbarrier_expect(ring.has_query(), 2 * R::HALF_BYTES);
         for (int half = 0; half < 2; half++)
@@ -70,8 +79,14 @@ DEVICE void bring(const MappedParams& m, const Tile& t, Rings<DEPTH> ring) {
                 tensor_load(ring.query(half) + i * HALF * LINE, &m.q, ring.has_query(), i * 64, t.first + half * HALF, t.group, t.shared, 0);
     }
     ring.parity = 1; // what was never used is free
-    for (int block = next_seen(m.p, t, 0); block < t.keys; block = next_seen(m.p, t, block + KEYS), ring.advance()) {
+    ROLLED for (int block = next_seen(m.p, t, 0);; block = next_seen(m.p, t, block + KEYS), ring.advance()) {
         mbarrier_wait(ring.no_keys(), ring.parity);
+        const bool is_over = block >= t.keys;
+        Notice* const notice = reinterpret_cast<Notice*>(memory + ring.notice_at());
+        if (is_first) notice->block = is_over ? -1 : block;
+        if (lane < 2 && !is_over) notice->sight[lane] = first < t.rows ? seen(m.p, t, first, last, block, KEYS) : 0;
+        WARP_BARRIER();
+        if (is_over) break;
         if (is_first) {
             mbarrier_expect(ring.has_keys(), R::BLOCK_BYTES);
             for (int i = 0; i < R::PANELS; i++) tensor_load(ring.keys() + i * R::PANEL_BYTES, &m.k, ring.has_keys(), i * 64, t.first_key + block, t.group, 0, 0);
@@ -82,6 +97,7 @@ DEVICE void bring(const MappedParams& m, const Tile& t, Rings<DEPTH> ring) {
             for (int i = 0; i < R::PANELS; i++) tensor_load(ring.values() + i * R::PANEL_BYTES, &m.v, ring.has_values(), i * 64, t.first_key + block, t.group, 0, 0);
         }
     }
+    if (is_first) mbarrier_arrive(ring.has_keys());
 }
 
 // What a warpgroup computes: 64 rows of the tile. A warp has 16 of them.
@@ -122,18 +138,32 @@ struct Half {
 
     // s = the scores of a block of keys.
     DEVICE void multiply_keys(const R& ring) {
-        UNROLL for (int k = 0; k < STEPS; k++) {
-            u64 left = wgmma_descriptor(ring.query(half) + k / 4 * (HALF * LINE) + k % 4 * 32, 16, 8 * LINE);
-            u64 right = wgmma_descriptor(ring.keys() + k / 4 * R::PANEL_BYTES + k % 4 * 32, 16, 8 * LINE);
-            wgmma_64_N_16<KEYS, IS_BF16, false, false>(s, left, right, k > 0);
-        }
+        const u64 left = wgmma_descriptor(uniform(ring.query(half)), 16, 8 * LINE), right = wgmma_descriptor(uniform(ring.keys()), 16, 8 * LINE);
+        UNROLL for (int k = 0; k < STEPS; k++)
+            wgmma_64_N_16<KEYS, IS_BF16, false, false>(s, left + ((k / 4 * HALF * LINE + k % 4 * 32) >> 4), right + ((k / 4 * R::PANEL_BYTES + k % 4 * 32) >> 4), k > 0);
     }
 
-    DEVICE u64 values_of(const R& ring) const { return wgmma_descriptor(ring.values(), R::PANEL_BYTES, 8 * LINE); }
+    // o += the weighed values of a block, 16 keys a step. is_nothing: of zeros instead.
+    DEVICE void add_values(const R& ring, bool is_nothing) {
+        const u32 nothing = uniform((u32)is_nothing), step = nothing != 0 ? 0 : 16 * LINE >> 4, at = uniform(ring.values());
+        const u64 values = nothing != 0 ? wgmma_descriptor(ring.base + R::ZEROS_AT, 0, 0) : wgmma_descriptor(at, R::PANEL_BYTES, 8 * LINE);
+        UNROLL for (int k = 0; k < PAIRS; k++) wgmma_64_N_16<DEPTH, IS_BF16, true>(o, weights[k], values + (u64)(k * step), 1);
+    }
 
-    // o += the weighed values of a block, 16 keys a step.
-    DEVICE void add_values(u64 values, u64 step) {
-        UNROLL for (int k = 0; k < PAIRS; k++) wgmma_64_N_16<DEPTH, IS_BF16, true>(o, weights[k], values + k * step, 1);
+    // Replaces exponents, none of which is above 0, by powers of two: by the function's shortcut where it has one.
+    DEVICE void take_powers() {
+        const int AT_ONCE = 16; // as registers allow
+        UNROLL for (int from = 0; from < KEYS / 2; from += AT_ONCE) {
+#ifdef NEAR
+            float least = near_sum(s[from]);
+            UNROLL for (int i = from + 1; i < from + AT_ONCE; i++) least = smaller(least, near_sum(s[i]));
+            if (least >= NEAR) {
+                UNROLL for (int i = from; i < from + AT_ONCE; i++) s[i] = near_power(s[i]);
+                continue;
+            }
+#endif
+            UNROLL for (int i = from; i < from + AT_ONCE; i++) s[i] = power(s[i]);
+        }
     }
 
     // Computes weights from the scores of a block, what is carried of them, and the factors of the sums. IS_CLEAR: every
@@ -155,10 +185,9 @@ struct Half {
             a[r] = power(m[r] - z[r]);
             m[r] = top[r];
         }
-        UNROLL for (int i = 0; i < KEYS / 2; i++) {
-            s[i] = power(s[i] - z[i / 2 % 2]);
-            lanes[i % 4] = lanes[i % 4] + s[i];
-        }
+        UNROLL for (int i = 0; i < KEYS / 2; i++) s[i] = s[i] - z[i / 2 % 2];
+        take_powers();
+        UNROLL for (int i = 0; i < KEYS / 2; i++) lanes[i % 4] = lanes[i % 4] + s[i];
         UNROLL for (int r = 0; r < 2; r++) {
             float w = lanes[r * 2] + lanes[r * 2 + 1];
             w = w + SHFL_XOR(w, 1, 32);
@@ -248,7 +277,6 @@ struct Half {
     }
 
     DEVICE void run(R ring, unsigned char* memory) {
-        const int first = half * HALF, last = first + HALF < t.rows ? first + HALF - 1 : t.rows - 1; // of the warpgroup's rows
         if (HAS_BASE) {
             UNROLL for (int r = 0; r < 2; r++) {
                 float exponent;
@@ -256,10 +284,17 @@ struct Half {
                 l[r] = 1.0f;
             }
         }
-        int block = next_seen(p, t, 0), segment = HAS_BASE ? 0 : -1;
-        if (block < t.keys) {
-            mbarrier_wait(ring.has_query(), 0);
+        int segment = HAS_BASE ? 0 : -1, sight = 0;
+        // The next block of keys, or -1. The threads of a warp agree.
+        auto next = [&](const R& ring) {
             mbarrier_wait(ring.has_keys(), ring.parity);
+            const Notice* const notice = reinterpret_cast<const Notice*>(memory + ring.notice_at());
+            sight = (int)uniform((u32)notice->sight[half]);
+            return (int)uniform((u32)notice->block);
+        };
+        int block = next(ring);
+        if (block >= 0) {
+            mbarrier_wait(ring.has_query(), 0);
             if (half == 1) end_turn(); // the other one begins
             begin_turn();
             wgmma_fence();
@@ -271,48 +306,44 @@ struct Half {
             release(ring.no_keys());
             R before = ring;
             ROLLED for (bool is_first = true;; is_first = false) {
-                const int next = next_seen(p, t, block + KEYS), sight = first < t.rows ? seen(p, t, first, last, block, KEYS) : 0;
                 const bool is_new = segment >= 0 && block / SEGMENT != segment;
                 segment = block / SEGMENT;
                 const float old_m[2] = {m[0], m[1]}, old_l[2] = {l[0], l[1]};
                 if (is_new) UNROLL for (int r = 0; r < 2; r++) m[r] = LOWEST, l[r] = 0.0f;
-                if (sight == 2) {
+                if (MOSTLY(sight == 2)) {
                     weigh<true>(block);
-                } else if (sight == 1) {
+                } else {
                     weigh<false>(block);
                 }
                 wgmma_wait<0>();
                 wgmma_done(o);
                 if (!is_first) release(before.no_values());
-                if (is_new) {
+                if (RARELY(is_new)) {
                     end_segment(old_m, old_l);
-                } else if (sight != 0) {
+                } else {
                     scale();
                 }
-                pack();
                 before = ring;
                 ring.advance();
+                pack();
                 mbarrier_wait(before.has_values(), before.parity);
-                u64 values = values_of(before), step = 16 * LINE >> 4;
-                if (sight == 0 || (sight == 1 && has_lost(before, memory, block))) {
-                    if (sight == 1) add_lost_values(before, block);
-                    values = wgmma_descriptor(ring.base + R::ZEROS_AT, 0, 0);
-                    step = 0;
-                    UNROLL for (int k = 0; k < PAIRS; k++) UNROLL for (int i = 0; i < 4; i++) weights[k][i] = 0;
+                bool is_nothing = sight == 0;
+                if (RARELY(sight == 1) && has_lost(before, memory, block)) {
+                    add_lost_values(before, block);
+                    is_nothing = true; // a weight that is not finite makes the row NaN, whatever is added
                 }
-                if (next >= t.keys) {
+                block = next(ring);
+                if (RARELY(block < 0)) {
                     wgmma_fence();
-                    add_values(values, step);
+                    add_values(before, is_nothing);
                     wgmma_commit();
                     break;
                 }
-                block = next;
-                mbarrier_wait(ring.has_keys(), ring.parity);
                 begin_turn();
                 wgmma_fence();
                 multiply_keys(ring);
                 wgmma_commit();
-                add_values(values, step);
+                add_values(before, is_nothing);
                 wgmma_commit();
                 end_turn();
                 wgmma_wait<1>();
@@ -352,7 +383,7 @@ DEVICE void weigh_all(const MappedParams& m) {
     BARRIER();
     if (threadIdx.x < 128) {
         registers_fewer<24>();
-        if (threadIdx.x < 32) bring<DEPTH>(m, t, ring);
+        if (threadIdx.x < 32) bring<DEPTH>(m, t, ring, memory + (aligned - start));
     } else {
         registers_more<240>();
         Half<DEPTH>(m.p, t, memory + (aligned - start)).run(ring, memory + (aligned - start));

@@ -199,6 +199,8 @@ DEVICE void wgmma_done(T (&)[COUNT]) {}
 
 DEVICE u64 computed_here(u64 x) { return x; }
 DEVICE int computed_here(int x) { return x; }
+DEVICE u32 uniform(u32 x) { return x; }
+DEVICE u64 uniform(u64 x) { return x; }
 
 template <int N, bool IS_BF16, bool TRANSPOSE_A, bool TRANSPOSE_B>
 DEVICE void wgmma_64_N_16(float (&d)[N / 2], u64 a, u64 b, i32 accumulate, SIM_WHERE) {
