@@ -20,13 +20,16 @@ var hopperText string
 type hopper struct{ contraction }
 
 // The tiles of kernels/hopper.cu. Every source has entries for the first two; one for bytes has
-// one for the third too, and others have, unless there are groups, entries for the last two.
+// one for the third too, others without groups have entries for those for few rows, and others with
+// groups have those of which warpgroups take turns, the narrow one instead of that above.
 const (
 	hopperWide = iota
 	hopperNarrow
 	hopperLoose // for operands of bytes that tensor maps cannot describe
 	hopperFew   // for few rows, and small results
 	hopperFewNarrow
+	hopperTurns
+	hopperTurnsNarrow
 )
 
 const (
@@ -34,6 +37,7 @@ const (
 	hopperDepth     = 64  // lines of a box that lie along the summed index
 	hopperSlot      = 64 * hopperLine
 	hopperBarriers  = 16
+	hopperGroups    = 2 * 4 * (128 + 1) // bytes of what a block knows of 128 groups
 	hopperAlignment = 1024
 	mapAxes         = 3 // batch axes of a tensor map of five dimensions
 )
@@ -43,20 +47,38 @@ type hopperTile struct {
 	entry         int
 	rows, cols    int
 	stages, steps int // of the ring, and of a stage
+	slots         int // for lines of results, of each warpgroup that multiplies
+	hasTurns      bool
 }
 
 var hopperTiles = [...]hopperTile{
-	hopperWide:      {0, 128, 256, 4, 1},
-	hopperNarrow:    {1, 128, 128, 6, 1},
-	hopperLoose:     {2, 128, 128, 6, 1},
-	hopperFew:       {2, 64, 64, 6, 2},
-	hopperFewNarrow: {3, 64, 32, 8, 2},
+	hopperWide:        {0, 128, 256, 4, 1, 2, false},
+	hopperNarrow:      {1, 128, 128, 6, 1, 2, false},
+	hopperLoose:       {2, 128, 128, 6, 1, 2, false},
+	hopperFew:         {2, 64, 64, 6, 2, 2, false},
+	hopperFewNarrow:   {3, 64, 32, 8, 2, 2, false},
+	hopperTurns:       {2, 128, 192, 4, 1, 4, true},
+	hopperTurnsNarrow: {1, 128, 128, 5, 1, 4, true},
 }
 
 func (t *hopperTile) threads() int { return 128 + t.rows/64*128 }
 
 func (t *hopperTile) shared() int {
-	return t.stages*(t.steps*(t.rows+t.cols)*hopperLine+hopperBarriers) + t.rows/64*2*hopperSlot + hopperAlignment
+	return t.stages*(t.steps*(t.rows+t.cols)*hopperLine+hopperBarriers) + t.rows/64*t.slots*hopperSlot + hopperGroups + hopperAlignment
+}
+
+// clocks estimates how long a launch takes, of so many tiles with so many steps of 64 along the summed index.
+// Shared memory moves 128 bytes a clock: for each 16 of a step, those of both factors that arrive, and those that the
+// products of 64 rows each read. It keeps a multiprocessor from 2,048 products a clock unless a tile has 256 columns.
+// While all multiprocessors store, each stores about 16 bytes a clock; warpgroups that take turns store while
+// the other one multiplies.
+func (t *hopperTile) clocks(blocks, steps, resultBytes, multiprocessors int) int {
+	multiply, store := steps*(2*t.rows+3*t.cols), t.rows*t.cols*resultBytes/16
+	rounds := tiles(blocks, max(1, multiprocessors))
+	if t.hasTurns {
+		return rounds*max(multiply, (multiply+store)/2) + store
+	}
+	return rounds * (multiply + store)
 }
 
 // CompileHopper lowers a contraction in f16, bf16, FP8 or i8 for Hopper's tensor cores.
@@ -81,10 +103,14 @@ func CompileHopper(d *def.Definition, dtypes []num.DType) (*Kernel, error) {
 		entries = append(entries, name+"_loose")
 		fmt.Fprintf(&b, looseEntry, entries[2])
 	case k.grouping == lower.Ungrouped:
-		for _, t := range hopperTiles[hopperFew:] {
+		for _, t := range hopperTiles[hopperFew:hopperTurns] {
 			entries = append(entries, fmt.Sprintf("%s_%dx%d", name, t.rows, t.cols))
 			fmt.Fprintf(&b, fewEntry, entries[t.entry], t.rows, t.cols, t.stages, t.steps)
 		}
+	default:
+		t := &hopperTiles[hopperTurns]
+		entries = append(entries, fmt.Sprintf("%s_%dx%d", name, t.rows, t.cols))
+		fmt.Fprintf(&b, turnsEntry, entries[t.entry], t.rows, t.cols, t.stages, t.steps)
 	}
 	return k.kernel(Source{Name: name, Text: b.String(), Entries: entries, NeedsTensorCores: true}, k), nil
 }
@@ -102,6 +128,14 @@ const fewEntry = `
 KERNEL_ALONE(%s, 256)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
     multiply_all<Layout<%d, %d, %d, %d>>(m, memory);
+}
+`
+
+// turnsEntry is an entry of which warpgroups take turns.
+const turnsEntry = `
+KERNEL_ALONE(%s, 384)(GRID_CONSTANT MappedParams m) {
+    SHARED_DYN(char, memory);
+    multiply_all<Layout<%d, %d, %d, %d, true>>(m, memory);
 }
 `
 
@@ -217,12 +251,18 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	}
 	z := &p.products
 	z.SetCall(k.d, c)
-	hasFew := k.grouping == lower.Ungrouped && !isOfBytes(c.Operands[k.d.Product().Left].DType)
+	left, right, result := c.OfProduct(k.d)
+	hasFew := k.grouping == lower.Ungrouped && !isOfBytes(left.DType)
 	t := &hopperTiles[hopperWide]
 	g := k.divide(z, t.rows, t.cols)
 	switch {
 	case isLoose:
 		t = &hopperTiles[hopperLoose]
+	case k.grouping != lower.Ungrouped && !isOfBytes(left.DType):
+		if k.ends == nil && !isMappable(result) {
+			break // warpgroups that take turns store boxes
+		}
+		t = k.tileOfGroups(z, result.DType.Size(), limits.Multiprocessors)
 	case hasFew && z.Rows <= FewRows:
 		// More blocks need all rows that a box has: one that reaches beyond its operand arrives later.
 		if t = &hopperTiles[hopperFewNarrow]; z.Rows < t.rows || k.divide(z, t.rows, t.cols).blocks() > limits.Multiprocessors {
@@ -239,7 +279,6 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	}
 	blocks := min(g.blocks(), max(1, limits.Multiprocessors))
 	p.launch(t.entry, [3]uint32{uint32(blocks), 1, 1}, [3]uint32{uint32(t.threads()), 1, 1}, t.shared())
-	left, right, result := c.OfProduct(k.d)
 	lines := func(isTransposed bool, all int) int { // of a box: along the summed index, or all of a tile
 		if isTransposed {
 			return hopperDepth
@@ -267,6 +306,25 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	k.params(p, c, g)
 	p.align(64)
 	return nil
+}
+
+// tileOfGroups returns the tile that takes the least time, for groups of about equal length.
+func (k *hopper) tileOfGroups(z *lower.Products, resultBytes, multiprocessors int) *hopperTile {
+	var best *hopperTile
+	least := 0
+	for _, i := range [...]int{hopperWide, hopperTurns, hopperTurnsNarrow} {
+		t := &hopperTiles[i]
+		g, depth := k.divide(z, t.rows, t.cols), z.Depth
+		if k.grouping == lower.GroupedRows {
+			g.rows = tiles(z.Rows+z.Groups*t.rows/2, t.rows) // half of a tile of each group has no rows
+		} else {
+			depth = z.Depth / z.Groups
+		}
+		if n := t.clocks(g.blocks(), tiles(depth, hopperDepth), resultBytes, multiprocessors); best == nil || n < least {
+			best, least = t, n
+		}
+	}
+	return best
 }
 
 // isMappable reports whether a tensor map can describe an operand: rows begin and end at

@@ -269,6 +269,29 @@ DEVICE u64 uniform(u64 x) { return (u64)uniform((u32)(x >> 32)) << 32 | uniform(
     REGISTER(d[56]), REGISTER(d[57]), REGISTER(d[58]), REGISTER(d[59]), REGISTER(d[60]), REGISTER(d[61]), REGISTER(d[62]), REGISTER(d[63]) \
     : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_A ? 1 : 0), "n"(TRANSPOSE_B ? 1 : 0))
 
+#define WGMMA_192(REGISTER, TYPES, MORE) \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\nwgmma.mma_async.sync.aligned.m64n192" TYPES " {" \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95" \
+    "}, %96, %97, p" MORE ";\n}" : \
+    REGISTER(d[0]), REGISTER(d[1]), REGISTER(d[2]), REGISTER(d[3]), REGISTER(d[4]), REGISTER(d[5]), REGISTER(d[6]), REGISTER(d[7]), \
+    REGISTER(d[8]), REGISTER(d[9]), REGISTER(d[10]), REGISTER(d[11]), REGISTER(d[12]), REGISTER(d[13]), REGISTER(d[14]), REGISTER(d[15]), \
+    REGISTER(d[16]), REGISTER(d[17]), REGISTER(d[18]), REGISTER(d[19]), REGISTER(d[20]), REGISTER(d[21]), REGISTER(d[22]), REGISTER(d[23]), \
+    REGISTER(d[24]), REGISTER(d[25]), REGISTER(d[26]), REGISTER(d[27]), REGISTER(d[28]), REGISTER(d[29]), REGISTER(d[30]), REGISTER(d[31]), \
+    REGISTER(d[32]), REGISTER(d[33]), REGISTER(d[34]), REGISTER(d[35]), REGISTER(d[36]), REGISTER(d[37]), REGISTER(d[38]), REGISTER(d[39]), \
+    REGISTER(d[40]), REGISTER(d[41]), REGISTER(d[42]), REGISTER(d[43]), REGISTER(d[44]), REGISTER(d[45]), REGISTER(d[46]), REGISTER(d[47]), \
+    REGISTER(d[48]), REGISTER(d[49]), REGISTER(d[50]), REGISTER(d[51]), REGISTER(d[52]), REGISTER(d[53]), REGISTER(d[54]), REGISTER(d[55]), \
+    REGISTER(d[56]), REGISTER(d[57]), REGISTER(d[58]), REGISTER(d[59]), REGISTER(d[60]), REGISTER(d[61]), REGISTER(d[62]), REGISTER(d[63]), \
+    REGISTER(d[64]), REGISTER(d[65]), REGISTER(d[66]), REGISTER(d[67]), REGISTER(d[68]), REGISTER(d[69]), REGISTER(d[70]), REGISTER(d[71]), \
+    REGISTER(d[72]), REGISTER(d[73]), REGISTER(d[74]), REGISTER(d[75]), REGISTER(d[76]), REGISTER(d[77]), REGISTER(d[78]), REGISTER(d[79]), \
+    REGISTER(d[80]), REGISTER(d[81]), REGISTER(d[82]), REGISTER(d[83]), REGISTER(d[84]), REGISTER(d[85]), REGISTER(d[86]), REGISTER(d[87]), \
+    REGISTER(d[88]), REGISTER(d[89]), REGISTER(d[90]), REGISTER(d[91]), REGISTER(d[92]), REGISTER(d[93]), REGISTER(d[94]), REGISTER(d[95]) \
+    : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_A ? 1 : 0), "n"(TRANSPOSE_B ? 1 : 0))
+
 #define WGMMA_256(REGISTER, TYPES, MORE) \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\nwgmma.mma_async.sync.aligned.m64n256" TYPES " {" \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
@@ -300,9 +323,11 @@ DEVICE u64 uniform(u64 x) { return (u64)uniform((u32)(x >> 32)) << 32 | uniform(
 
 template <int N, bool IS_BF16, bool TRANSPOSE_A, bool TRANSPOSE_B>
 DEVICE void wgmma_64_N_16(float (&d)[N / 2], u64 a, u64 b, i32 accumulate) {
-    static_assert(N == 32 || N == 64 || N == 128 || N == 256, "no wgmma of so many columns");
+    static_assert(N == 32 || N == 64 || N == 128 || N == 192 || N == 256, "no wgmma of so many columns");
     if constexpr (N == 256 && IS_BF16) WGMMA_256("+f", "k16.f32.bf16.bf16", ", 1, 1, %131, %132");
     if constexpr (N == 256 && !IS_BF16) WGMMA_256("+f", "k16.f32.f16.f16", ", 1, 1, %131, %132");
+    if constexpr (N == 192 && IS_BF16) WGMMA_192("+f", "k16.f32.bf16.bf16", ", 1, 1, %99, %100");
+    if constexpr (N == 192 && !IS_BF16) WGMMA_192("+f", "k16.f32.f16.f16", ", 1, 1, %99, %100");
     if constexpr (N == 128 && IS_BF16) WGMMA_128("+f", "k16.f32.bf16.bf16", ", 1, 1, %67, %68");
     if constexpr (N == 128 && !IS_BF16) WGMMA_128("+f", "k16.f32.f16.f16", ", 1, 1, %67, %68");
     if constexpr (N == 64 && IS_BF16) WGMMA_64("+f", "k16.f32.bf16.bf16", ", 1, 1, %35, %36");

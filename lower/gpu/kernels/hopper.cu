@@ -41,16 +41,23 @@ const int DEPTH = LINE / sizeof(Input), BAND = 16;
 
 // ---- shared memory ----
 
-// A tile, and the ring: stages of so many STEPS, each DEPTH along k.
-template <int TILE_ROWS, int TILE_COLS, int STAGES, int STAGE_STEPS = 1>
+// A tile, and the ring: stages of so many STEPS, each DEPTH along k. Either each of the warpgroups that multiply
+// has 64 rows of every tile, or two take turns: each has every other tile.
+template <int TILE_ROWS, int TILE_COLS, int STAGES, int STAGE_STEPS = 1, bool IN_TURNS = false>
 struct Layout {
     static const int ROWS = TILE_ROWS, COLS = TILE_COLS, STEPS = STAGE_STEPS;
-    static const int CONSUMERS = ROWS / 64, THREADS = (1 + CONSUMERS) * 128;
+    static const bool HAS_TURNS = IN_TURNS;
+    static const int CONSUMERS = HAS_TURNS ? 2 : ROWS / 64, THREADS = (1 + CONSUMERS) * 128;
+    static const int PARTS = HAS_TURNS ? ROWS / 64 : 1; // of 64 rows, of a warpgroup's tile
+    static const int READERS = HAS_TURNS ? 1 : CONSUMERS; // warpgroups that read a stage
     static const int LEFT_BYTES = ROWS * LINE, STEP_BYTES = LEFT_BYTES + COLS * LINE, STAGE_BYTES = STEPS * STEP_BYTES;
     static const int ACROSS = COLS * sizeof(Input) < LINE ? COLS : DEPTH; // elements of a line of B that lies along n
     static const bool HAS_SLOTS = COLS * sizeof(Output) >= LINE;          // results fill lines
-    static const int SLOTS = COLS * sizeof(Output) > LINE ? 2 : 1, SLOT_BYTES = 64 * LINE; // for results on their way to memory: 64 rows, one line each
+    static const int LINES = PARTS * COLS * (int)sizeof(Output) / LINE; // of results, each of 64 rows
+    static const int SLOTS = HAS_TURNS ? (LINES % 4 == 0 ? 4 : 3) : LINES > 1 ? 2 : 1, SLOT_BYTES = 64 * LINE; // for lines on their way to memory
     static const int SLOTS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = SLOTS_AT + CONSUMERS * SLOTS * SLOT_BYTES;
+    static const int GROUPS_AT = BARRIERS_AT + 2 * STAGES * 8;
+    static_assert(LINES % SLOTS == 0 || !HAS_SLOTS, "slots are not used one after the other");
 
     // The ring of stages, and the place of a warpgroup in it.
     u32 base;
@@ -66,7 +73,7 @@ struct Layout {
     DEVICE void init(int fillers) {
         for (int i = 0; i < STAGES; i++, advance()) {
             mbarrier_init(full(), fillers);
-            mbarrier_init(empty(), CONSUMERS * 4);
+            mbarrier_init(empty(), READERS * 4);
         }
         mbarrier_fence_init();
     }
@@ -77,6 +84,13 @@ struct Layout {
             parity ^= 1;
         }
     }
+
+    // Passes over the stages of a tile that the other warpgroup multiplies.
+    DEVICE void skip(i32 depth) {
+        u32 next = stage + (depth + STEPS * DEPTH - 1) / (STEPS * DEPTH);
+        stage = next % STAGES;
+        parity ^= next / STAGES & 1;
+    }
 };
 
 // ---- where a matrix lies in its operand's tensor map ----
@@ -85,8 +99,8 @@ struct Layout {
 struct Place {
     i32 at[MAX_AXES];
 
-    DEVICE Place(const Walk& w, i64 product) {
-        UNROLL for (int i = 0; i < MAX_AXES; i++) at[i] = w.stride[i] == 0 ? 0 : (i32)(product / w.divisor[i] % w.size[i]);
+    DEVICE Place(const Walk& w, i64 product) { // there are fewer than 2^31 products
+        UNROLL for (int i = 0; i < MAX_AXES; i++) at[i] = w.stride[i] == 0 ? 0 : (i32)((u32)product / (u32)w.divisor[i] % (u32)w.size[i]);
     }
 };
 #define PLACE(NAME, OPERAND, PRODUCT) const Place NAME(m.p.OPERAND##_walk, PRODUCT)
@@ -96,14 +110,120 @@ struct Place {
 #define AT_PLACE(NAME)
 #endif
 
+// ---- the tiles of a block ----
+
+#if GROUPED
+const int MOST_GROUPS = 128;
+
+// What blocks know of groups if there are no more than MOST_GROUPS: where each begins, and if they divide rows, how
+// many rows of tiles precede those of each; if they divide the summed index, the groups by length, longest first.
+struct Groups {
+    i32 begin[MOST_GROUPS + 1], order[MOST_GROUPS + 1];
+
+    // All threads of the block meet this, and a barrier follows.
+    template <class L>
+    DEVICE void read(const Params& p) {
+        int groups = (int)p.groups;
+        for (int g = threadIdx.x; g <= groups; g += L::THREADS) begin[g] = p.offsets[g];
+        BARRIER();
+        for (int g = threadIdx.x; g <= groups; g += L::THREADS) {
+            i32 before = 0, own = g < groups ? begin[g + 1] - begin[g] : 0;
+            for (int i = 0; i < (GROUPED == 1 ? g : groups); i++) {
+                i32 length = begin[i + 1] - begin[i];
+                before += GROUPED == 1 ? (length + L::ROWS - 1) / L::ROWS : (length > own || (length == own && i < g));
+            }
+            if (GROUPED == 1) order[g] = before;
+            else if (g < groups) order[before] = g;
+        }
+    }
+};
+#endif
+
+#if GROUPED
+template <class L>
+DEVICE Groups& groups_of(const L& ring, char* memory) {
+    return *reinterpret_cast<Groups*>(memory + (ring.base - shared_address(memory)) + L::GROUPS_AT);
+}
+#endif
+
+// The tiles of a block, one after the other.
+template <class L>
+struct Tiles {
+    const MappedParams& m;
+    u32 rows, count, round; // rows of tiles; tiles; rounds of all blocks
+#if GROUPED
+    const Groups& groups;
+#endif
+    Found tile;
+
+#if GROUPED
+    DEVICE Tiles(const MappedParams& m, const L& ring, char* memory)
+        : m(m), rows((u32)m.p.tile_rows), count(m.tiles), round(0), groups(groups_of(ring, memory)), tile{} {
+        if (GROUPED == 1 && m.p.groups <= MOST_GROUPS) {
+            rows = groups.order[m.p.groups];
+            count = (u32)m.p.per_group * rows * (u32)m.p.tile_cols;
+        }
+    }
+#else
+    DEVICE Tiles(const MappedParams& m, const L&, char*) : m(m), rows((u32)m.p.tile_rows), count(m.tiles), round(0), tile{} {}
+#endif
+
+    // Finds the next tile. Returns false if there are no more.
+    DEVICE bool next() {
+        for (;; round++) {
+            u32 first = round * gridDim.x, index = first + blockIdx.x;
+            if (first >= count) return false;
+#if GROUPED
+            // Of tiles in the order of their depths, every other round goes the other way: no block has all the deep ones.
+            bool is_known = m.p.groups <= MOST_GROUPS;
+            if (GROUPED == 2 && is_known && round % 2) index = first + gridDim.x - 1 - blockIdx.x;
+            if (index >= count) continue;
+            if (is_known) find(index);
+            else if (!tile.template find<L::ROWS, L::COLS, BAND>(m.p, index)) continue;
+#else
+            if (index >= count) continue;
+            tile.template find<L::ROWS, L::COLS, BAND>(m.p, index);
+#endif
+            round++;
+            return true;
+        }
+    }
+
+#if GROUPED
+    DEVICE void find(u32 index) {
+        u32 down = tile.template take<BAND>(m.p, rows, index), per_group = (u32)m.p.per_group, group = 0;
+        tile.col *= L::COLS;
+        tile.rows = m.p.rows;
+        tile.depth = m.p.depth;
+        tile.begin = tile.k_begin = 0;
+        if (GROUPED == 1) {
+            for (u32 end = (u32)m.p.groups; end - group > 1;) {
+                u32 middle = (group + end) / 2;
+                (groups.order[middle] <= (i32)down ? group : end) = middle;
+            }
+            down -= groups.order[group];
+            tile.begin = groups.begin[group];
+            tile.rows = groups.begin[group + 1] - tile.begin;
+            tile.product += group * per_group;
+        } else {
+            u32 place = (u32)tile.product / per_group;
+            group = groups.order[place];
+            tile.product += (i64)(i32)(group - place) * per_group;
+            tile.k_begin = groups.begin[group];
+            tile.depth = groups.begin[group + 1] - tile.k_begin;
+        }
+        tile.row = (i64)down * L::ROWS;
+    }
+#endif
+};
+
 // ---- the warpgroup that loads ----
 
 template <class L>
-DEVICE void produce(const MappedParams& m, L ring) {
+DEVICE void produce(const MappedParams& m, L ring, char* memory) {
     ring.parity = 1; // a stage that was never used is empty
-    for (u32 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
-        Found tile = {};
-        if (!tile.find<L::ROWS, L::COLS, BAND>(m.p, index)) continue;
+    for (Tiles<L> tiles(m, ring, memory); tiles.next();) {
+        const Found& tile = tiles.tile;
         PLACE(left_place, left, tile.product);
         PLACE(right_place, right, tile.product);
         i32 row = (i32)(tile.begin + tile.row), col = (i32)tile.col, end = (i32)(tile.k_begin + tile.depth);
@@ -142,11 +262,10 @@ DEVICE void copy_piece(u32 to, const Input* from, i64 count) {
 // Fills stages as copies by tensor maps do, for operands that these cannot describe: all
 // threads of the warpgroup, element by element.
 template <class L>
-DEVICE void produce_loosely(const MappedParams& m, L ring) {
+DEVICE void produce_loosely(const MappedParams& m, L ring, char* memory) {
     ring.parity = 1;
-    for (u32 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
-        Found tile = {};
-        if (!tile.find<L::ROWS, L::COLS, BAND>(m.p, index)) continue;
+    for (Tiles<L> tiles(m, ring, memory); tiles.next();) {
+        const Found& tile = tiles.tile;
         const Input *left = m.p.left + tile.begin * m.p.left_stride, *right = m.p.right;
 #if HAS_AXES
         left += matrix_at(m.p.left_walk, tile.product);
@@ -172,48 +291,71 @@ DEVICE void produce_loosely(const MappedParams& m, L ring) {
 // ---- the warpgroups that multiply ----
 
 #if GROUPED == 2
-// Sets what a stage has beyond its first `depth` along k to zero: it belongs to the next group.
-template <class L>
-DEVICE void clear_rest(const L& ring, int depth) {
-    const int LINES = L::ROWS + L::COLS;
-    for (int i = threadIdx.x - 128; i < LINES * LINE / 16; i += L::CONSUMERS * 128) {
-        int line = i / 8, piece = i % 8;
-        bool is_transposed = line < L::ROWS ? TRANSPOSE_LEFT : !TRANSPOSE_RIGHT;
-        // A box of a transposed operand has a line for each k.
-        int k = is_transposed ? line % DEPTH : (piece ^ line % 8) * 8, kept = is_transposed ? (k < depth ? 8 : 0) : depth - k;
-        if (kept < 8) shared_keep_8(ring.left() + line * LINE + piece * 16, kept);
+// Sets what SIDE rows or columns of a stage have from `depth` along k to the end of its 16 to zero: it belongs to the next group.
+template <int SIDE, bool IS_TRANSPOSED, int THREADS>
+DEVICE void clear_side(u32 at, int depth) {
+    const int first = depth / 16 * 16;
+    for (int i = threadIdx.x % THREADS; i < SIDE * 2; i += THREADS) {
+        if (IS_TRANSPOSED) { // a box of 64 has a line for each k
+            int k = first + i / 8 % 16;
+            if (k < depth) continue;
+            u32 piece = at + (i / 128 * DEPTH + k) * LINE + i % 8 * 16;
+            shared_store_2(piece, 0.0f, 0.0f);
+            shared_store_2(piece + 8, 0.0f, 0.0f);
+        } else {
+            int line = i / 2, piece = first / 8 + i % 2;
+            shared_keep_8(at + line * LINE + (piece ^ line % 8) * 16, depth - piece * 8);
+        }
     }
+}
+
+template <class L>
+DEVICE void clear_rest(const L& ring, int depth, int part) {
+    const int THREADS = L::READERS * 128;
+    clear_side<L::ROWS, TRANSPOSE_LEFT, THREADS>(ring.left(), depth);
+    clear_side<L::COLS, !TRANSPOSE_RIGHT, THREADS>(ring.right(), depth);
     fence_async_shared();
-    named_barrier(1 + L::CONSUMERS, L::CONSUMERS * 128);
+    named_barrier(L::HAS_TURNS ? 1 + part : 1 + L::CONSUMERS, THREADS);
 }
 #endif
 
+// Where the factors of a product of 64 rows and 16 along k lie in a stage.
 template <class L>
-DEVICE void multiply_tile(L& ring, i32 depth, int part, Sum (&acc)[L::COLS / 2]) {
-    const int RIGHT_LINE = TRANSPOSE_RIGHT ? LINE : L::ACROSS * (int)sizeof(Input);
-    const u32 LEFT_NEXT = TRANSPOSE_LEFT ? DEPTH * LINE : 16, RIGHT_NEXT = TRANSPOSE_RIGHT ? 16 : DEPTH * LINE;
-    const u64 LEFT_STEP = (TRANSPOSE_LEFT ? 16 * LINE : 32) >> 4, RIGHT_STEP = (TRANSPOSE_RIGHT ? 32 : 16 * RIGHT_LINE) >> 4;
+struct Factors {
+    static const int RIGHT_LINE = TRANSPOSE_RIGHT ? LINE : L::ACROSS * (int)sizeof(Input);
+    static const u32 LEFT_NEXT = TRANSPOSE_LEFT ? DEPTH * LINE : 16, RIGHT_NEXT = TRANSPOSE_RIGHT ? 16 : DEPTH * LINE;
+    static const u64 LEFT_STEP = (TRANSPOSE_LEFT ? 16 * LINE : 32) >> 4, RIGHT_STEP = (TRANSPOSE_RIGHT ? 32 : 16 * RIGHT_LINE) >> 4;
+    static const u64 PART_STEP = 64 * LINE >> 4;
+    u64 left, right;
+
+    DEVICE Factors(const L& ring, int step, int part)
+        : left(wgmma_descriptor(ring.left(step) + (L::HAS_TURNS ? 0 : part) * 64 * LINE, LEFT_NEXT, 8 * LINE)),
+          right(wgmma_descriptor(ring.right(step), RIGHT_NEXT, 8 * RIGHT_LINE, RIGHT_LINE)) {}
+
+    DEVICE void multiply(int i, Sum (&acc)[L::PARTS][L::COLS / 2], bool adds) const {
+        UNROLL for (int n = 0; n < L::PARTS; n++) {
+#if IS_INT8
+            wgmma_64_N_32_i8<L::COLS>(acc[n], left + n * PART_STEP + i * LEFT_STEP, right + i * RIGHT_STEP, adds);
+#elif HAS_BYTES
+            wgmma_64_N_32<L::COLS, IS_E5M2>(acc[n], left + n * PART_STEP + i * LEFT_STEP, right + i * RIGHT_STEP, adds);
+#else
+            wgmma_64_N_16<L::COLS, IS_BF16, TRANSPOSE_LEFT, !TRANSPOSE_RIGHT>(acc[n], left + n * PART_STEP + i * LEFT_STEP, right + i * RIGHT_STEP, adds);
+#endif
+        }
+    }
+};
+
+template <class L>
+DEVICE void multiply_tile(L& ring, i32 depth, int part, Sum (&acc)[L::PARTS][L::COLS / 2]) {
     bool is_signal = threadIdx.x % 32 == 0;
     u32 before = 0; // the empty barrier of the stage before
-    for (i32 k = 0; k < depth; k += L::STEPS * DEPTH) {
+    i32 k = 0, rest = GROUPED == 2 ? depth % DEPTH : 0; // that belongs to the group in the last step
+    for (; k < depth - rest; k += L::STEPS * DEPTH) {
         mbarrier_wait(ring.full(), ring.parity);
-#if GROUPED == 2
-        if (depth - k < DEPTH) clear_rest(ring, depth - k);
-#endif
         wgmma_fence();
         UNROLL for (int step = 0; step < L::STEPS; step++) {
-            u64 left = wgmma_descriptor(ring.left(step) + part * 64 * LINE, LEFT_NEXT, 8 * LINE);
-            u64 right = wgmma_descriptor(ring.right(step), RIGHT_NEXT, 8 * RIGHT_LINE, RIGHT_LINE);
-            UNROLL for (int i = 0; i < DEPTH * (int)sizeof(Input) / 32; i++) {
-                const bool adds = ACCUMULATE || k > 0 || step > 0 || i > 0;
-#if IS_INT8
-                wgmma_64_N_32_i8<L::COLS>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, adds);
-#elif HAS_BYTES
-                wgmma_64_N_32<L::COLS, IS_E5M2>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, adds);
-#else
-                wgmma_64_N_16<L::COLS, IS_BF16, TRANSPOSE_LEFT, !TRANSPOSE_RIGHT>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, adds);
-#endif
-            }
+            const Factors<L> factors(ring, step, part);
+            UNROLL for (int i = 0; i < DEPTH * (int)sizeof(Input) / 32; i++) factors.multiply(i, acc, ACCUMULATE || k > 0 || step > 0 || i > 0);
         }
         wgmma_commit();
         if (k > 0) {
@@ -223,18 +365,35 @@ DEVICE void multiply_tile(L& ring, i32 depth, int part, Sum (&acc)[L::COLS / 2])
         before = ring.empty();
         ring.advance();
     }
+#if GROUPED == 2
+    if (rest > 0) {
+        mbarrier_wait(ring.full(), ring.parity);
+        if (rest % 16 != 0) clear_rest(ring, rest, part);
+        wgmma_fence();
+        const Factors<L> factors(ring, 0, part);
+        ROLLED for (int i = 0; i * 16 < rest; i++) factors.multiply(i, acc, ACCUMULATE || k > 0 || i > 0);
+        wgmma_commit();
+    }
+#endif
+    if constexpr (L::HAS_TURNS) named_barrier_arrive(4 - part, 256); // the other one begins
     wgmma_wait<0>();
-    if (depth > 0 && is_signal) mbarrier_arrive(before);
+    if (k > 0 && is_signal) mbarrier_arrive(before);
+#if GROUPED == 2
+    if (rest > 0) {
+        if (is_signal) mbarrier_arrive(ring.empty());
+        ring.advance();
+    }
+#endif
 }
 
 #if IS_INT8
 // Multiplies a tile, and rounds its sums.
 template <class L>
-DEVICE void multiply_tile(L& ring, i32 depth, int part, float (&acc)[L::COLS / 2]) {
-    i32 sums[L::COLS / 2];
+DEVICE void multiply_tile(L& ring, i32 depth, int part, float (&acc)[L::PARTS][L::COLS / 2]) {
+    i32 sums[L::PARTS][L::COLS / 2];
     multiply_tile(ring, depth, part, sums);
-    wgmma_done(sums);
-    UNROLL for (int i = 0; i < L::COLS / 2; i++) acc[i] = (float)sums[i];
+    wgmma_done(sums[0]);
+    UNROLL for (int i = 0; i < L::COLS / 2; i++) acc[0][i] = (float)sums[0][i];
 }
 #endif
 
@@ -318,18 +477,51 @@ struct Pairs {
     }
 };
 
-// Stores the 64 rows of a warpgroup, a line of each at a time. A slot is written again when
-// the store that used it has read it.
+#if GROUPED == 1
+// The last rows of a group among 64 of a tile: those that follow belong to the next one.
+struct LastRows {
+    Output* to;
+    i64 stride;
+    int rows, cols;
+
+    DEVICE LastRows(const Params& p, const Found& tile, int part) : stride(p.result_stride) {
+        rows = (int)(tile.rows - tile.row) - part * 64;
+        cols = (int)(p.cols - tile.col);
+        to = p.result + (tile.begin + tile.row + part * 64) * stride + tile.col;
+#if HAS_AXES
+        to += matrix_at(p.result_walk, tile.product);
+#endif
+    }
+
+    // Stores the line of a slot that has the columns from one of the tile on.
+    DEVICE void store(const char* slot, int col) const {
+        const int PER_PIECE = 16 / sizeof(Output);
+        ROLLED for (int i = threadIdx.x % 128; i < 64 * 8; i += 128) {
+            int row = i / 8, piece = i % 8, at = col + piece * PER_PIECE;
+            if (row < rows && at < cols)
+                *reinterpret_cast<uint4_aligned*>(to + row * stride + at) = *reinterpret_cast<const uint4_aligned*>(slot + row * LINE + (piece ^ row % 8) * 16);
+        }
+    }
+};
+#endif
+
+// Stores 64 rows of a tile, a line of each at a time, with the slots of the warpgroup `own`. A slot is written again
+// when the store that used it has read it. Rows that follow those of a group belong to the next one: if there are any
+// among the 64, threads store what is left of a line.
 template <class L>
-DEVICE void store_lines(const MappedParams& m, const L& ring, const Found& tile, int part, const float (&acc)[L::COLS / 2]) {
+DEVICE void store_lines(const MappedParams& m, const L& ring, char* memory, const Found& tile, int part, int own, int first, const float (&acc)[L::COLS / 2]) {
     const int PER_LINE = LINE / sizeof(Output);
     int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
-    u32 slots = ring.base + L::SLOTS_AT + part * L::SLOTS * L::SLOT_BYTES;
+    u32 slots = ring.base + L::SLOTS_AT + own * L::SLOTS * L::SLOT_BYTES;
+    bool is_whole = GROUPED != 1 || tile.row + part * 64 + 64 <= tile.rows;
+#if GROUPED == 1
+    const LastRows last(m.p, tile, part);
+#endif
     PLACE(place, result, tile.product);
     UNROLL for (int line = 0; line < L::COLS / PER_LINE; line++) {
-        u32 slot = slots + line % L::SLOTS * L::SLOT_BYTES;
+        u32 slot = slots + (first + line) % L::SLOTS * L::SLOT_BYTES;
         if (thread == 0) tensor_store_wait<L::SLOTS - 1>();
-        named_barrier(1 + part, 128);
+        named_barrier(1 + own, 128);
         if constexpr (sizeof(Output) == 2) {
             int row = warp * 16 + lane % 16;
             UNROLL for (int q = 0; q < 4; q++) {
@@ -347,10 +539,13 @@ DEVICE void store_lines(const MappedParams& m, const L& ring, const Found& tile,
             }
         }
         fence_async_shared();
-        named_barrier(1 + part, 128);
+        named_barrier(1 + own, 128);
+#if GROUPED == 1
+        if (!is_whole) last.store(memory + (slot - shared_address(memory)), line * PER_LINE);
+#endif
         if (thread == 0) {
-            tensor_store(&m.result, slot, (i32)tile.col + line * PER_LINE, (i32)(tile.begin + tile.row) + part * 64 AT_PLACE(place));
-            tensor_store_commit();
+            if (is_whole) tensor_store(&m.result, slot, (i32)tile.col + line * PER_LINE, (i32)(tile.begin + tile.row) + part * 64 AT_PLACE(place));
+            tensor_store_commit(); // of no store, if threads have stored the line: the next wait counts it
         }
     }
 }
@@ -364,51 +559,66 @@ struct Sums {
 
 // Ends the sums of the 64 rows of a warpgroup, a line or two of each at a time.
 template <class L>
-DEVICE void end_lines(const MappedParams& m, const L& ring, char* memory, const Found& tile, int part, const float (&acc)[L::COLS / 2]) {
-    const int WIDE = L::SLOTS * 32; // columns at a time
+DEVICE void end_lines(const MappedParams& m, const L& ring, char* memory, const Found& tile, int part, int own, const float (&acc)[L::COLS / 2]) {
+    const int WIDE = L::SLOTS > 1 ? 64 : 32; // columns at a time
     int thread = threadIdx.x % 128, lane = thread % 32, row = thread / 32 * 16 + lane / 4;
-    float* sums = reinterpret_cast<float*>(memory + (ring.base - shared_address(memory)) + L::SLOTS_AT + part * L::SLOTS * L::SLOT_BYTES);
+    float* sums = reinterpret_cast<float*>(memory + (ring.base - shared_address(memory)) + L::SLOTS_AT + own * L::SLOTS * L::SLOT_BYTES);
     UNROLL for (int first = 0; first < L::COLS; first += WIDE) {
-        named_barrier(1 + part, 128); // nobody reads what was here
+        named_barrier(1 + own, 128); // nobody reads what was here
         UNROLL for (int j = 0; j < WIDE / 8; j++)
             UNROLL for (int n = 0; n < 4; n++)
                 sums[Sums().at(row + n / 2 * 8, j * 8 + lane % 4 / 2 * 4) + lane % 2 * 2 + n % 2] = acc[first / 2 + j * 4 + n];
-        named_barrier(1 + part, 128); // the sums are complete
+        named_barrier(1 + own, 128); // the sums are complete
         end_block<64, WIDE, 128>(m.p, tile.begin, tile.rows, sums, tile.row + part * 64, tile.col + first, thread, Sums());
     }
 }
 #endif
 
+// Ends 64 rows of a tile: stores them, or what follows from them.
 template <class L>
-DEVICE void consume(const MappedParams& m, L ring, char* memory, int part) {
-    float acc[L::COLS / 2];
-    for (u32 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
-        Found tile = {};
-        if (!tile.find<L::ROWS, L::COLS, BAND>(m.p, index)) continue;
-        if (ACCUMULATE) Pairs(m.p, tile, part).load(acc);
-#if GROUPED == 2
-        if (!ACCUMULATE && tile.depth == 0) // no product sets them
-            UNROLL for (int i = 0; i < L::COLS / 2; i++) acc[i] = 0.0f;
-#endif
-        multiply_tile(ring, (i32)tile.depth, part, acc);
+DEVICE void end_part(const MappedParams& m, const L& ring, char* memory, const Found& tile, int part, int own, int first, float (&acc)[L::COLS / 2]) {
 #if SCALED
-        Pairs(m.p, tile, part).scale(m.p, acc);
+    Pairs(m.p, tile, part).scale(m.p, acc);
 #endif
 #if FUSED
-        end_lines(m, ring, memory, tile, part, acc);
-        continue;
+    end_lines(m, ring, memory, tile, part, own, acc);
+#else
+    if constexpr (L::HAS_TURNS) { // which need a tensor map of the result
+        store_lines(m, ring, memory, tile, part, own, first, acc);
+    } else if constexpr (L::HAS_SLOTS) {
+        if (m.has_result) store_lines(m, ring, memory, tile, part, own, first, acc);
+        else Pairs(m.p, tile, part).store(acc);
+    } else {
+        if (m.p.result_vector) Pairs(m.p, tile, part).store_pairs(acc);
+        else Pairs(m.p, tile, part).store(acc);
+    }
 #endif
-        // Rows that follow those of a group belong to the next one.
-        if constexpr (L::HAS_SLOTS) {
-            if (m.has_result && (GROUPED != 1 || tile.row + part * 64 + 64 <= tile.rows)) {
-                store_lines(m, ring, tile, part, acc);
+}
+
+template <class L>
+DEVICE void consume(const MappedParams& m, L ring, char* memory, int own) {
+    float acc[L::PARTS][L::COLS / 2];
+    const int first = L::HAS_TURNS ? 0 : own; // of the tile's parts
+    int turn = 0;
+    if (L::HAS_TURNS && own == 1) named_barrier_arrive(3, 256); // the other one begins
+    for (Tiles<L> tiles(m, ring, memory); tiles.next();) {
+        const Found& tile = tiles.tile;
+        if constexpr (L::HAS_TURNS) {
+            turn ^= 1;
+            if (turn == own) {
+                ring.skip((i32)tile.depth);
                 continue;
             }
-        } else if (m.p.result_vector) {
-            Pairs(m.p, tile, part).store_pairs(acc);
-            continue;
         }
-        Pairs(m.p, tile, part).store(acc);
+        if (ACCUMULATE)
+            UNROLL for (int n = 0; n < L::PARTS; n++) Pairs(m.p, tile, first + n).load(acc[n]);
+        if constexpr (L::HAS_TURNS) named_barrier(3 + own, 256); // the other one has been given all stages before those of this tile
+        multiply_tile(ring, (i32)tile.depth, own, acc);
+#if GROUPED == 2
+        if (!ACCUMULATE && tile.depth == 0) // no product has set them
+            UNROLL for (int n = 0; n < L::PARTS; n++) UNROLL for (int i = 0; i < L::COLS / 2; i++) acc[n][i] = 0.0f;
+#endif
+        UNROLL for (int n = 0; n < L::PARTS; n++) end_part(m, ring, memory, tile, first + n, own, n * (L::LINES / L::PARTS), acc[n]);
     }
     if (threadIdx.x % 128 == 0) tensor_store_wait<0>();
 }
@@ -419,6 +629,9 @@ DEVICE void multiply_all(const MappedParams& m, char* memory) {
     if (IS_REFUSED(m.p.refused)) return;
 #endif
     L ring = {(shared_address(memory) + 1023) / 1024 * 1024, 0, 0};
+#if GROUPED
+    if (m.p.groups <= MOST_GROUPS) groups_of(ring, memory).template read<L>(m.p);
+#endif
     if (threadIdx.x == 0) {
         if (!IS_LOOSE) {
             tensor_prefetch(&m.left);
@@ -428,12 +641,12 @@ DEVICE void multiply_all(const MappedParams& m, char* memory) {
         each.init(IS_LOOSE ? 128 : 1);
     }
     BARRIER();
-    int warpgroup = threadIdx.x / 128;
+    int warpgroup = SHFL_IDX((int)threadIdx.x / 128, 0, 32); // the same in all lanes, as compilers see
 #if HAS_BYTES
     if constexpr (IS_LOOSE) {
         if (warpgroup == 0) {
             registers_fewer<72>();
-            produce_loosely(m, ring);
+            produce_loosely(m, ring, memory);
         } else {
             registers_more<208>();
             consume(m, ring, memory, warpgroup - 1);
@@ -443,7 +656,7 @@ DEVICE void multiply_all(const MappedParams& m, char* memory) {
 #endif
     if (warpgroup == 0) {
         if constexpr (L::CONSUMERS > 1) registers_fewer<24>();
-        if (threadIdx.x == 0) produce(m, ring);
+        if (threadIdx.x == 0) produce(m, ring, memory);
     } else {
         if constexpr (L::CONSUMERS > 1) registers_more<240>();
         consume(m, ring, memory, warpgroup - 1);
@@ -451,7 +664,11 @@ DEVICE void multiply_all(const MappedParams& m, char* memory) {
 }
 
 typedef Layout<128, 256, 4> Wide;
+#if GROUPED && !HAS_BYTES
+typedef Layout<128, 128, 5, 1, true> Narrow;
+#else
 typedef Layout<128, 128, 6> Narrow;
+#endif
 
 KERNEL_ALONE(ENTRY_WIDE, Wide::THREADS)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);

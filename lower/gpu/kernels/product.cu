@@ -89,12 +89,12 @@ struct Found {
     i64 rows, begin;    // of the product, and where they begin in the left operand and in the result
     i64 depth, k_begin; // likewise along the summed index
 
-    // Finds tile `index` of all. Tiles are taken in bands of BAND rows of tiles, down each
-    // column of a band, so that blocks that run together share their operands in the cache.
-    // Returns false for a tile that its group does not need.
-    template <int ROWS, int COLS, int BAND>
-    DEVICE bool find(const Params& p, u32 index) {
-        u32 tile_rows = (u32)p.tile_rows, tile_cols = (u32)p.tile_cols; // there are fewer than 2^31 tiles
+    // Sets the product of tile `index` of all, and the column of tiles in col, and returns the row of tiles.
+    // Tiles are taken in bands of BAND rows of tiles, down each column of a band, so that blocks that run together
+    // share their operands in the cache.
+    template <int BAND>
+    DEVICE u32 take(const Params& p, u32 tile_rows, u32 index) { // there are fewer than 2^31 tiles
+        u32 tile_cols = (u32)p.tile_cols;
         product = 0;
 #if HAS_AXES
         u32 per_product = tile_rows * tile_cols, whole = index / per_product;
@@ -102,10 +102,17 @@ struct Found {
         index -= whole * per_product;
 #endif
         u32 per_band = BAND * tile_cols, band = index / per_band, rest = index - band * per_band;
-        u32 tall = tile_rows - band * BAND < BAND ? tile_rows - band * BAND : BAND;
-        u32 across = rest / tall, down = band * BAND + rest - across * tall;
+        u32 tall = tile_rows - band * BAND < BAND ? tile_rows - band * BAND : BAND, across = rest / tall;
+        col = across;
+        return band * BAND + rest - across * tall;
+    }
+
+    // Finds tile `index` of all. Returns false for a tile that its group does not need.
+    template <int ROWS, int COLS, int BAND>
+    DEVICE bool find(const Params& p, u32 index) {
+        u32 down = take<BAND>(p, (u32)p.tile_rows, index);
         row = (i64)down * ROWS;
-        col = (i64)across * COLS;
+        col *= COLS;
         rows = p.rows;
         depth = p.depth;
         begin = k_begin = 0;
