@@ -3,6 +3,7 @@ package gpu_test
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,8 @@ type multiplied struct {
 	label        string
 	before, want *trial.Operands
 
-	multiprocessors int // of the device; 2 if it is 0
+	multiprocessors int    // of the device; 2 if it is 0
+	entry           string // how the name of one of the kernel's launches ends
 	params          []float64
 }
 
@@ -37,6 +39,9 @@ func launch(t testing.TB, program *simtest.Program, build simtest.Build, seed ui
 		placed = append(placed, pieces)
 		if err := k.Plan(&plan, newCall(c.before.Definition, operands, c.params), gpu.Limits{WarpWidth: 32, Multiprocessors: cmp.Or(c.multiprocessors, 2), SharedBytes: 227 << 10}); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
+		}
+		if !slices.ContainsFunc(plan.Launches, func(l gpu.Launch) bool { return strings.HasSuffix(k.Source.Entries[l.Entry], c.entry) }) {
+			t.Errorf("%s: no launch of %s", c.label, c.entry)
 		}
 		plan.Place(simtest.Pointer(len(run.Buffers)), 0)
 		run.Buffers = append(run.Buffers, make([]byte, plan.ScratchBytes))
@@ -239,6 +244,72 @@ func TestHopperStacks(t *testing.T) {
 			}
 			if text := multiply(t, simtest.Plain, uint64(i), k, calls); text != "" {
 				t.Error(text)
+			}
+		})
+	}
+}
+
+// TestHopperGroups: groups of rows, and of the summed index, in tiles of all sizes and in several rounds; of lengths that no tile and no
+// step divides, empty, and more than blocks keep in order.
+func TestHopperGroups(t *testing.T) {
+	many := make([]int, 131)
+	for i := range many {
+		many[i] = (i + 2) / 3
+	}
+	type shape struct {
+		ends            []int // of groups
+		cols, other     int   // columns of the result, and the size that is neither those nor M
+		multiprocessors int
+		entry           string
+	}
+	shapes := []shape{
+		{[]int{70, 70, 201, 210, 338}, 120, 136, 2, "_narrow"},
+		{[]int{9, 151, 280, 280}, 184, 136, 3, "_128x192"},
+		{many, 8, 8, 7, "_narrow"},
+	}
+	for i, x := range []struct {
+		d     *def.Definition
+		cols  string
+		other string
+		wide  shape
+	}{
+		{gemm.GroupedForwardDefinition, "N", "K", shape{[]int{20}, 256, 1152, 1, "_wide"}},
+		{gemm.GroupedGradBDefinition, "N", "K", shape{[]int{1160}, 256, 8, 1, "_wide"}},
+		{gemm.GroupedGradADefinition, "K", "N", shape{[]int{20}, 256, 1152, 1, "_wide"}},
+	} {
+		if isSmoke() && i > 1 {
+			continue
+		}
+		t.Run(x.d.Name, func(t *testing.T) {
+			t.Parallel()
+			dtypes := x.d.DTypes(num.BF16)
+			if i != 2 {
+				dtypes[2] = num.F32
+			}
+			k, g := compileHopper(t, x.d, dtypes), gen.New(t.Name())
+			var calls []multiplied
+			for _, s := range append(shapes, x.wide) {
+				var operands []num.Array
+				sizes := map[string]int{"G": len(s.ends), "M": s.ends[len(s.ends)-1], x.cols: s.cols, x.other: s.other}
+				for j := range x.d.Operands {
+					a := x.d.Operands[j].NewArray(dtypes[j], sizes)
+					if x.d.Operands[j].IsOffsets {
+						for n, end := range s.ends {
+							a.SetBits(n+1, 0, uint32(end))
+						}
+					} else {
+						trial.Fill(a, func(int, int) float32 { return g.Ordinary() })
+					}
+					operands = append(operands, a)
+				}
+				c := newMultiplied(t, fmt.Sprint(x.d.Name, sizes), trial.CopyOf(x.d, operands, nil))
+				c.multiprocessors, c.entry = s.multiprocessors, s.entry
+				calls = append(calls, c)
+			}
+			for _, build := range builds() {
+				if text := multiply(t, build, uint64(i), k, calls); text != "" {
+					t.Errorf("%v: %s", build, text)
+				}
 			}
 		})
 	}
