@@ -21,6 +21,7 @@ type Case struct {
 	Data      op.Data     // Sizes are those to measure
 	DType     num.DType   // that names the choice of formats
 	DTypes    []num.DType // of the operands
+	Result    *num.DType  // as in the plan
 	Lowering  *engine.Lowering
 	Library   *engine.Lowering // a vendor's library to measure beside it; nil if there is none
 	Tensors   int              // that the operands are divided into; 0 for one call on all
@@ -30,6 +31,7 @@ type Case struct {
 type Plan struct {
 	Backend engine.Backend // whose lowerings are measured
 	DTypes  []num.DType    // nil takes all
+	Result  *num.DType     // of the outputs; nil for that which goes with each of DTypes
 	Sizes   map[string]int // by letter; what they do not name has a default
 	IsQuick bool           // small default sizes
 	Tensors int            // measures operations on so many tensors together; 0 on one
@@ -67,7 +69,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 func (p *Plan) casesOf(o *op.Operation, data op.Data) (cases []*Case) {
 	d := data.Definition
 	for _, t := range num.AllDTypes {
-		dtypes := d.DTypes(t)
+		dtypes := p.formats(d, t)
 		if dtypes == nil || p.DTypes != nil && !slices.Contains(p.DTypes, t) {
 			continue
 		}
@@ -75,10 +77,30 @@ func (p *Plan) casesOf(o *op.Operation, data op.Data) (cases []*Case) {
 			if l.Takes(d, dtypes) != nil {
 				continue
 			}
-			cases = append(cases, &Case{Operation: o, Data: data, DType: t, DTypes: dtypes, Lowering: l, Library: libraryOf(p.Backend, d, dtypes), Tensors: p.Tensors})
+			cases = append(cases, &Case{Operation: o, Data: data, DType: t, DTypes: dtypes, Result: p.Result, Lowering: l, Library: libraryOf(p.Backend, d, dtypes), Tensors: p.Tensors})
 		}
 	}
 	return cases
+}
+
+// formats returns the formats of a definition's operands that a format names, or nil.
+func (p *Plan) formats(d *def.Definition, t num.DType) []num.DType {
+	if p.Result == nil {
+		return d.DTypes(t)
+	}
+	for _, choice := range d.Formats() {
+		fits := d.Format(choice) == t
+		for i, usual := range d.DTypes(t) {
+			if d.Operands[i].IsOut {
+				usual = *p.Result
+			}
+			fits = fits && choice[i] == usual
+		}
+		if fits {
+			return choice
+		}
+	}
+	return nil
 }
 
 // lowerings returns those of a definition that are measured.
@@ -202,7 +224,7 @@ func smaller(d *def.Definition, sizes map[string]int) map[string]int {
 	return less
 }
 
-// Shape returns the sizes as text: R=4096,C=1024 or R=4096,C=1024,tensors=100.
+// Shape returns the sizes as text: R=4096,C=1024, R=4096,C=1024,tensors=100 or M=64,N=64,K=64,result=f32.
 func (c *Case) Shape() string {
 	var parts []string
 	for _, letter := range c.Data.Definition.Sizes() {
@@ -210,6 +232,9 @@ func (c *Case) Shape() string {
 	}
 	if c.Tensors > 0 {
 		parts = append(parts, fmt.Sprintf("tensors=%d", c.Tensors))
+	}
+	if c.Result != nil {
+		parts = append(parts, fmt.Sprintf("result=%s", *c.Result))
 	}
 	return strings.Join(parts, ",")
 }

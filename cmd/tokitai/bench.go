@@ -25,6 +25,7 @@ import (
 type benchFlags struct {
 	device   string
 	dtypes   []string
+	result   string
 	lowering string
 	shape    string
 	workers  []int
@@ -124,6 +125,7 @@ replaces sizes.`,
 	flags.SortFlags = false
 	deviceFlag(flags, &f.device, "auto", "measure on")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16, f32, e4m3, e5m2, i32 or i64; may be repeated")
+	flags.StringVar(&f.result, "result", "", "store results in `DTYPE`, where --dtype leaves a choice: f32 for products of f16 or bf16")
 	flags.StringVar(&f.lowering, "lowering", "", "measure only `LOWERING`, by name or id, also one that no call chooses by itself")
 	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' lists the letters")
 	flags.IntVar(&f.tensors, "tensors", 0, "measure operations that take a model's tensors on `N` of them, beside one tensor of their size")
@@ -136,6 +138,7 @@ replaces sizes.`,
 	c.AddCommand(newBenchLaunches())
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("result", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -151,6 +154,13 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 		return nil, nil, err
 	}
 	plan := &bench.Plan{Backend: dev.Backend(), IsQuick: f.quick, DTypes: dtypes, Tensors: f.tensors, Smaller: f.sizes - 1, Lowering: f.lowering}
+	if f.result != "" {
+		results, err := parseDTypes([]string{f.result})
+		if err != nil {
+			return nil, nil, err
+		}
+		plan.Result = &results[0]
+	}
 	if known := benchLowerings(plan.Backend, operations); f.lowering != "" && !slices.Contains(known, f.lowering) {
 		return nil, nil, unknownName("lowering", f.lowering, known)
 	}
@@ -177,7 +187,7 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 		case isNamed && f.lowering != "":
 			return nil, nil, wrongUse("%s has no lowering %s in these formats", o.Name, f.lowering)
 		case isNamed:
-			return nil, nil, wrongUse("%s cannot be stored in %s", o.Name, strings.Join(f.dtypes, " or "))
+			return nil, nil, wrongUse("%s cannot be stored in %s", o.Name, f.formats())
 		case len(o.Data) > 0 && len(names) > 0:
 			leftOut = append(leftOut, o.Name)
 		}
@@ -247,7 +257,19 @@ func (f *benchFlags) whyLeftOut(names []string) string {
 	if f.lowering != "" {
 		return fmt.Sprintf("%s have no lowering %s in these formats", allOf(names), f.lowering)
 	}
-	return fmt.Sprintf("%s cannot be stored in %s", allOf(names), strings.Join(f.dtypes, " or "))
+	return fmt.Sprintf("%s cannot be stored in %s", allOf(names), f.formats())
+}
+
+// formats names the formats that are measured.
+func (f *benchFlags) formats() string {
+	text := strings.Join(f.dtypes, " or ")
+	switch {
+	case f.result == "":
+		return text
+	case text == "":
+		return "any format with results in " + f.result
+	}
+	return text + " with results in " + f.result
 }
 
 // check refuses flags that do not go together.
@@ -267,6 +289,8 @@ func (f *benchFlags) check() error {
 		return wrongUse("--sizes and --peers do not go together: the cases of --peers are fixed")
 	case f.page.from != "" && f.page.path == "":
 		return wrongUse("--from is %s, want --html too, for the page", f.page.from)
+	case f.result != "" && f.peers.isSet:
+		return wrongUse("--result and --peers do not go together")
 	case f.tensors > 0 && f.peers.isSet:
 		return wrongUse("--tensors and --peers do not go together")
 	case f.lowering != "" && f.peers.isSet:
