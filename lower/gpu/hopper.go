@@ -117,7 +117,7 @@ func CompileHopper(d *def.Definition, dtypes []num.DType) (*Kernel, error) {
 
 // looseEntry is the entry that formats of one byte add to kernels/hopper.cu.
 const looseEntry = `
-KERNEL_ALONE(%s, Narrow::THREADS)(GRID_CONSTANT MappedParams m) {
+KERNEL_ALONE(%s, 384)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
     multiply_all<Narrow, true>(m, memory);
 }

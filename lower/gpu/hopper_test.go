@@ -249,6 +249,26 @@ func TestHopperStacks(t *testing.T) {
 	}
 }
 
+// grouped returns a call of a product with groups of rows that end at the given places, of matrices of the given sizes.
+func grouped(t testing.TB, d *def.Definition, dtypes []num.DType, ends []int, sizes map[string]int) multiplied {
+	t.Helper()
+	sizes["G"], sizes["M"] = len(ends), ends[len(ends)-1]
+	g := gen.New(fmt.Sprint(d.Name, ends))
+	var operands []num.Array
+	for i := range d.Operands {
+		a := d.Operands[i].NewArray(dtypes[i], sizes)
+		if d.Operands[i].IsOffsets {
+			for n, end := range ends {
+				a.SetBits(n+1, 0, uint32(end))
+			}
+		} else {
+			trial.Fill(a, func(int, int) float32 { return g.Ordinary() })
+		}
+		operands = append(operands, a)
+	}
+	return newMultiplied(t, fmt.Sprint(d.Name, sizes), trial.CopyOf(d, operands, nil))
+}
+
 // TestHopperGroups: groups of rows, and of the summed index, in tiles of all sizes and in several rounds; of lengths that no tile and no
 // step divides, empty, and more than blocks keep in order.
 func TestHopperGroups(t *testing.T) {
@@ -286,23 +306,10 @@ func TestHopperGroups(t *testing.T) {
 			if i != 2 {
 				dtypes[2] = num.F32
 			}
-			k, g := compileHopper(t, x.d, dtypes), gen.New(t.Name())
+			k := compileHopper(t, x.d, dtypes)
 			var calls []multiplied
 			for _, s := range append(shapes, x.wide) {
-				var operands []num.Array
-				sizes := map[string]int{"G": len(s.ends), "M": s.ends[len(s.ends)-1], x.cols: s.cols, x.other: s.other}
-				for j := range x.d.Operands {
-					a := x.d.Operands[j].NewArray(dtypes[j], sizes)
-					if x.d.Operands[j].IsOffsets {
-						for n, end := range s.ends {
-							a.SetBits(n+1, 0, uint32(end))
-						}
-					} else {
-						trial.Fill(a, func(int, int) float32 { return g.Ordinary() })
-					}
-					operands = append(operands, a)
-				}
-				c := newMultiplied(t, fmt.Sprint(x.d.Name, sizes), trial.CopyOf(x.d, operands, nil))
+				c := grouped(t, x.d, dtypes, s.ends, map[string]int{x.cols: s.cols, x.other: s.other})
 				c.multiprocessors, c.entry = s.multiprocessors, s.entry
 				calls = append(calls, c)
 			}

@@ -95,7 +95,7 @@ func TestHopperFaults(t *testing.T) {
 		{"as it is", "mbarrier", "mbarrier", ""},
 		{"a stage released before it was read", "            wgmma_wait<1>();\n            if (is_signal) mbarrier_arrive(before);", "            if (is_signal) mbarrier_arrive(before);\n            wgmma_wait<1>();", "has not read yet"},
 		{"no wait for a load", "mbarrier_wait(ring.full(), ring.parity);", "", "has not filled yet"},
-		{"steps of k out of order", "left + i * LEFT_STEP, right + i * RIGHT_STEP", "left + (i ^ 1) * LEFT_STEP, right + (i ^ 1) * RIGHT_STEP", wrongBits},
+		{"steps of k out of order", "i * LEFT_STEP, right + i * RIGHT_STEP", "(i ^ 1) * LEFT_STEP, right + (i ^ 1) * RIGHT_STEP", wrongBits},
 		{"a fragment swapped", "NARROW_PAIR(d[2], d[3]), NARROW_PAIR(d[4], d[5])", "NARROW_PAIR(d[4], d[5]), NARROW_PAIR(d[2], d[3])", wrongBits},
 		{"the wrong parity", "ring.parity = 1;", "ring.parity = 0;", "deadlock"},
 		{"no fence before a store", "        fence_async_shared();\n", "", "without fence_async_shared"},
@@ -104,15 +104,15 @@ func TestHopperFaults(t *testing.T) {
 		{"accumulators used too early", "    wgmma_wait<0>();\n", "", "has not read yet"},
 		{"no wait for an empty stage", "mbarrier_wait(ring.empty(), ring.parity);", "", "one arrival more"},
 		{"a parity that does not change", "parity ^= 1;", "", "one arrival more"},
-		{"a step of k of the left operand alone", "left + i * LEFT_STEP", "left", wrongBits},
+		{"a step of k of the left operand alone", " + i * LEFT_STEP", "", wrongBits},
 		{"old sums in the first step", "ACCUMULATE || k > 0 || step > 0 || i > 0", "true", wrongBits},
-		{"the rows of the other warpgroup", "ring.left(step) + part * 64 * LINE", "ring.left(step) + (1 - part) * 64 * LINE", wrongBits},
+		{"the rows of the other warpgroup", "(L::HAS_TURNS ? 0 : part) * 64 * LINE", "(1 - part) * 64 * LINE", wrongBits},
 		{"one slot too many under way", "tensor_store_wait<L::SLOTS - 1>", "tensor_store_wait<L::SLOTS>", "overwritten before it was read"},
 		{"the last stores", "    if (threadIdx.x % 128 == 0) tensor_store_wait<0>();\n", "", "under way when thread"},
 		{"barriers that copies do not see", "        mbarrier_fence_init();\n", "", "before mbarrier_fence_init"},
 		{"no barrier at the beginning", "    BARRIER();\n", "", "not initialised"},
 		{"the wrong number of bytes", "mbarrier_expect(ring.full(), L::STAGE_BYTES)", "mbarrier_expect(ring.full(), L::STAGE_BYTES - 2)", "bytes are missing"},
-		{"too few arrivals", "mbarrier_init(empty(), CONSUMERS * 4)", "mbarrier_init(empty(), CONSUMERS * 4 - 1)", "has not read yet"},
+		{"too few arrivals", "mbarrier_init(empty(), READERS * 4)", "mbarrier_init(empty(), READERS * 4 - 1)", "has not read yet"},
 		{"registers that there are not", "registers_more<240>", "registers_more<256>", "registers"},
 	}
 	k := compileHopper(t, gemm.ForwardDefinition, dtypes)
@@ -123,6 +123,37 @@ func TestHopperFaults(t *testing.T) {
 		{"lines of 64 bytes that are taken for 128", "8 * RIGHT_LINE, RIGHT_LINE)", "8 * RIGHT_LINE)", "has not filled yet"},
 		{"a step too few", "step < L::STEPS; step++) {", "step < L::STEPS - 1; step++) {", wrongBits},
 		{"pairs of another row", "int row = i / 2 % 2 * 8, col = i / 4 * 8;", "int row = 8 - i / 2 % 2 * 8, col = i / 4 * 8;", wrongBits},
+	})
+}
+
+// TestHopperGroupsFaults does the same for what groups add: warpgroups that take turns, tiles in the order of groups, and what
+// follows a group.
+func TestHopperGroupsFaults(t *testing.T) {
+	t.Parallel()
+	const wrongBits = "wrong bits"
+	compiled := func(d *def.Definition) (*gpu.Kernel, []multiplied) {
+		dtypes := append(d.DTypes(num.BF16)[:2:2], num.F32, num.I32)
+		return compileHopper(t, d, dtypes), []multiplied{grouped(t, d, dtypes, []int{70, 70, 140, 230, 301}, map[string]int{"N": 120, "K": 328})}
+	}
+	k, calls := compiled(gemm.GroupedForwardDefinition)
+	findFaults(t, k, "_narrow", calls, []fault{
+		{"as it is", "mbarrier", "mbarrier", ""},
+		{"nobody begins", "if (L::HAS_TURNS && own == 1) named_barrier_arrive(3, 256);", "", "deadlock"},
+		{"stages of the other one that are not passed over", "ring.skip((i32)tile.depth);", "", "deadlock"},
+		{"rows of the next group", "tile.row + part * 64 + 64 <= tile.rows", "true", wrongBits},
+		{"stores that no wait counts", "            tensor_store_commit(); // of no store", "            if (is_whole) tensor_store_commit(); // of no store", "overwritten before it was read"},
+		{"a turn that nobody waits for", "if constexpr (L::HAS_TURNS) named_barrier(3 + own, 256);", "", "has not filled yet"},
+		{"groups with a tile too few", "(length + L::ROWS - 1) / L::ROWS", "length / L::ROWS", wrongBits},
+		{"rows of the first part twice", "n * PART_STEP + ", "", wrongBits},
+	})
+	k, calls = compiled(gemm.GroupedGradBDefinition)
+	findFaults(t, k, "_narrow", calls, []fault{
+		{"as it is", "mbarrier", "mbarrier", ""},
+		{"half of what follows a group", "            shared_store_2(piece + 8, 0.0f, 0.0f);\n", "", wrongBits},
+		{"zeros that products do not see", "    fence_async_shared();\n    named_barrier(L", "    named_barrier(L", "without fence_async_shared"},
+		{"the result of the group in whose place another one is", "tile.product += (i64)(i32)(group - place) * per_group;", "", wrongBits},
+		{"a step of 16 too few", "i * 16 < rest", "i * 16 + 16 < rest", wrongBits},
+		{"old sums for a group without rows", "acc[n][i] = 0.0f;", "acc[n][i] = 1.0f;", wrongBits},
 	})
 }
 
@@ -357,7 +388,7 @@ func TestHopperFP8Faults(t *testing.T) {
 		{"the column's scale first", "acc[at] * by_row[0] * by_col", "acc[at] * by_col * by_row[0]", wrongBits},
 		{"the same scale for two rows", "(row + i * 8) * p.row_scale_stride", "row * p.row_scale_stride", wrongBits},
 		{"pieces that are not swizzled", "(piece ^ line % 8) * 16, from", "piece * 16, from", wrongBits},
-		{"steps of k out of order", "wgmma_64_N_32<L::COLS, IS_E5M2>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP", "wgmma_64_N_32<L::COLS, IS_E5M2>(acc, left + (i ^ 1) * LEFT_STEP, right + (i ^ 1) * RIGHT_STEP", wrongBits},
+		{"steps of k out of order", "i * LEFT_STEP, right + i * RIGHT_STEP", "(i ^ 1) * LEFT_STEP, right + (i ^ 1) * RIGHT_STEP", wrongBits},
 		{"the other format", "wgmma_64_N_32<L::COLS, IS_E5M2>", "wgmma_64_N_32<L::COLS, !IS_E5M2>", wrongBits},
 		{"no wait for an empty stage", "            mbarrier_wait(ring.empty(), ring.parity);\n            for (int i", "            for (int i", "deadlock"},
 	})

@@ -28,6 +28,7 @@ import (
 	"tokitai/num"
 	"tokitai/op/all"
 	"tokitai/op/attention"
+	"tokitai/op/gemm"
 )
 
 // architecture is one that kernels are compiled for.
@@ -269,6 +270,31 @@ func TestGradientsByWgmma(t *testing.T) {
 			p.source.Text = wideHeads.ReplaceAllString(p.source.Text, "")
 			p.source.Entries = slices.DeleteFunc(slices.Clone(p.source.Entries), func(e string) bool { return strings.HasSuffix(e, "_96") || strings.HasSuffix(e, "_128") })
 		}
+		made, err := compile.Default().Compile(c, "sm_90a", p.text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, p, &architectures[1], made.Usage)
+		if strings.Contains(made.Log, "are serialized") {
+			t.Errorf("%s: %s", p, made.Log)
+		}
+	}
+}
+
+// TestGroupsByWgmma compiles products of groups by wgmma: nothing is spilled, and no product waits for the one before.
+func TestGroupsByWgmma(t *testing.T) {
+	c := nvrtc(t)
+	definitions := []*def.Definition{gemm.GroupedGradBDefinition, gemm.GroupedForwardDefinition, gemm.GroupedGradADefinition}
+	for i, d := range definitions[:testlevel.Pick(1, 3, 3)] {
+		dtypes := d.DTypes(num.BF16)
+		if i == 0 {
+			dtypes[2] = num.F32
+		}
+		k, err := gpu.CompileHopper(d, dtypes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &program{d: d, dtypes: dtypes, source: k.Source}
 		made, err := compile.Default().Compile(c, "sm_90a", p.text())
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,8 @@
 //           along k, into a ring of stages, and two that multiply, 64 rows of the tile each. Their results go
 //           to memory by way of shared memory, while the next tile's operands arrive. Tiles of 128x256
 //           (ENTRY_WIDE), or of 128x128 (ENTRY_NARROW) where there are few; bands of 16 rows of tiles.
+//           With GROUPED and formats of 16 bits also tiles of 128x192 and 128x128 of which the two take turns: one stores
+//           its tile while the other multiplies the next one.
 //           For 33 to 64 rows, tiles of 64x64 or 64x32, one warpgroup that multiplies, and stages of two steps.
 // Requires  tensorcore.h; sm_90a
 // Ladder    1.04 of cuBLAS on an H200, the geometric mean of 38 products; clusters that share B, stores by single
@@ -670,12 +672,12 @@ typedef Layout<128, 128, 5, 1, true> Narrow;
 typedef Layout<128, 128, 6> Narrow;
 #endif
 
-KERNEL_ALONE(ENTRY_WIDE, Wide::THREADS)(GRID_CONSTANT MappedParams m) {
+KERNEL_ALONE(ENTRY_WIDE, 384)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
     multiply_all<Wide>(m, memory);
 }
 
-KERNEL_ALONE(ENTRY_NARROW, Narrow::THREADS)(GRID_CONSTANT MappedParams m) {
+KERNEL_ALONE(ENTRY_NARROW, 384)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
     multiply_all<Narrow>(m, memory);
 }
