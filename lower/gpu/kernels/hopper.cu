@@ -643,7 +643,7 @@ DEVICE void multiply_all(const MappedParams& m, char* memory) {
         each.init(IS_LOOSE ? 128 : 1);
     }
     BARRIER();
-    int warpgroup = SHFL_IDX((int)threadIdx.x / 128, 0, 32); // the same in all lanes, as compilers see
+    int warpgroup = (int)uniform(threadIdx.x / 128);
 #if HAS_BYTES
     if constexpr (IS_LOOSE) {
         if (warpgroup == 0) {
