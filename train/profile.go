@@ -60,26 +60,23 @@ func (t *Trainer) Profile(clock func(work func() error) (seconds float64, err er
 		cost.Bytes += leaves * c.Traffic()
 		cost.Products += leaves * t.network.ProductsOf(c)
 	}
-	parts := []struct {
-		name string
-		runs []recorded
-	}{
-		{"sums over leaves", t.merges[:min(1, len(t.merges))]},
-		{"norm of gradients", []recorded{t.measure}},
-		{"optimizer and digests", []recorded{t.advance}},
-	}
-	for i, p := range parts {
-		for _, r := range p.runs {
-			seconds, err := t.timeOf(r, clock)
-			if err != nil {
-				return nil, err
-			}
-			cost := costOf(p.name, "")
-			if cost.Calls = 1; i == 0 {
-				cost.Calls = t.config.Leaves - 1
-			}
-			cost.Seconds = float64(cost.Calls) * seconds
+	part := func(name string, r recorded) error {
+		seconds, err := t.timeOf(r, clock)
+		if err == nil {
+			cost := costOf(name, "")
+			cost.Calls++
+			cost.Seconds += seconds
 		}
+		return err
+	}
+	if err := t.eachSum(func(merge recorded) error { return part("sums over leaves", merge) }); err != nil {
+		return nil, err
+	}
+	if err := part("norm of gradients", t.measure); err != nil {
+		return nil, err
+	}
+	if err := part("optimizer and digests", t.advance); err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(list, func(a, b *Cost) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	var costs []Cost

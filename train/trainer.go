@@ -48,9 +48,9 @@ type Trainer struct {
 	factor scalar
 	words  *tensor.Tensor // the digests of the weights
 
-	merges  []recorded // merges[i] adds level i+1 to level i
-	measure recorded   // the norm
-	advance recorded   // nil for a rank that changes nothing
+	merges  map[string]recorded // that add up levels, by the formulas of their sums
+	measure recorded            // the norm
+	advance recorded            // nil for a rank that changes nothing
 
 	routed   routed    // the leaves of the step
 	routing  []Routing // of the step that was taken last
@@ -222,12 +222,12 @@ func (t *Trainer) allocate() error {
 	if err := t.divided.allocate(); err != nil {
 		return err
 	}
-	nodes, levels := sumsOf(t.config.Leaves, t.leaves)
+	_, nodes, levels := planLeaves(t.config.Leaves, t.leaves)
 	if t.divided != nil {
 		levels = len(t.leaves) // which are not neighbours
 	}
 	if t.isAuditing() {
-		_, more := sumsOf(t.config.Leaves, t.team.leaves[t.team.auditee()])
+		_, _, more := planLeaves(t.config.Leaves, t.team.leaves[t.team.auditee()])
 		levels = max(levels, len(nodes)+more)
 	}
 	for i := range levels {
@@ -291,8 +291,7 @@ func (t *Trainer) variables(step, leaf int) model.Variables {
 // terms returns how many terms the loss of a step has.
 func (t *Trainer) terms() int { return t.config.Batch * t.task.terms() }
 
-// record records the calls of a step: those of a leaf, for each level, the additions of two levels,
-// the norm, and the update of the weights.
+// record records the calls of a step: those of a leaf, for each level, the sums of levels, the norm, and the update of the weights.
 func (t *Trainer) record() error {
 	record := func(f func(q *engine.Queue) error) (*engine.Recording, error) {
 		r, err := t.queue.Record(f)
@@ -310,14 +309,11 @@ func (t *Trainer) record() error {
 		if l.recording, err = record(func(q *engine.Queue) error { return l.leaf.Run(q, t.variables(1, 0)) }); err != nil {
 			return err
 		}
-		if i == 0 {
-			continue
-		}
-		merge, err := record(func(q *engine.Queue) error { return addInto(q, &t.levels[i-1], l) })
-		if err != nil {
+	}
+	if t.merges = map[string]recorded{}; t.divided == nil {
+		if err := t.eachSum(func(recorded) error { return nil }); err != nil {
 			return err
 		}
-		t.merges = append(t.merges, merge)
 	}
 	limit := t.config.Clip
 	if limit == 0 {
@@ -361,16 +357,6 @@ func (t *Trainer) record() error {
 
 // changes reports whether this rank changes weights.
 func (t *Trainer) changes() bool { return lengthOf(t.spans) > 0 }
-
-// addInto adds the sums of the level after to to it.
-func addInto(q *engine.Queue, to, from *level) error {
-	for i, g := range to.grads {
-		if err := engine.Call(q, model.Add, []*tensor.Tensor{g, from.grads[i], g}, nil); err != nil {
-			return err
-		}
-	}
-	return engine.Call(q, model.Add, []*tensor.Tensor{to.loss.Tensor, from.loss.Tensor, to.loss.Tensor}, nil)
-}
 
 // hasCopies reports whether programs read copies of the weights in 16 bits.
 func (t *Trainer) hasCopies() bool { return t.config.Format() != num.F32 }
@@ -618,10 +604,10 @@ func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
 // sumLeaves computes the gradients of leaves, and adds them up as far as they are neighbours in the tree, into levels from at on. It
 // calls note, unless that is nil, with the level of each leaf.
 func (t *Trainer) sumLeaves(step int, leaves []int, at int, note func(l *level) error) ([]node, error) {
-	sums := tree{leaves: t.config.Leaves}
-	for _, leaf := range leaves {
-		to := at + len(sums.nodes)
-		if err := t.leaf(step, leaf, to); err != nil {
+	plan, nodes, _ := planLeaves(t.config.Leaves, leaves)
+	for _, p := range plan {
+		to := at + p.level
+		if err := t.leaf(step, p.leaf, to); err != nil {
 			return nil, err
 		}
 		if note != nil {
@@ -629,11 +615,17 @@ func (t *Trainer) sumLeaves(step int, leaves []int, at int, note func(l *level) 
 				return nil, err
 			}
 		}
-		if err := sums.push(node{0, leaf}, func(i int) error { return t.merges[at+i].Run(t.queue) }); err != nil {
-			return nil, err
+		for _, sum := range p.sums {
+			merge, err := t.merge(sum.moved(at))
+			if err == nil {
+				err = merge.Run(t.queue)
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
-	return sums.nodes, nil
+	return nodes, nil
 }
 
 // leaf computes the gradients of a leaf into a level.
