@@ -52,7 +52,8 @@ type Trainer struct {
 	measure recorded            // the norm
 	advance recorded            // nil for a rank that changes nothing
 
-	routed   routed    // the leaves of the step
+	tally    tally     // of the leaves of the step
+	routed   routed    // in the leaves of the step
 	routing  []Routing // of the step that was taken last
 	isBroken bool      // after an error in a step
 	owned    []interface{ Close() error }
@@ -217,6 +218,9 @@ func (t *Trainer) allocate() error {
 		given[w.Name] = working
 	}
 	if err := t.allocateBiases(given); err != nil {
+		return err
+	}
+	if err := t.allocateTally(given); err != nil {
 		return err
 	}
 	if err := t.divided.allocate(); err != nil {
@@ -570,8 +574,11 @@ func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
 	if err := t.auditState(); err != nil {
 		return 0, 0, 0, fmt.Errorf("step %d: %w", step, err)
 	}
-	t.routed = routed{}
+	t.tally.leaves = 0
 	if err := t.sumOwnLeaves(step); err != nil {
+		return 0, 0, 0, err
+	}
+	if t.routed, err = t.tally.read(); err != nil {
 		return 0, 0, 0, err
 	}
 	var sum float32
@@ -652,7 +659,7 @@ func (t *Trainer) leaf(step, leaf, at int) error {
 	if err := calls.Run(t.queue); err != nil {
 		return err
 	}
-	return t.readRouting()
+	return t.tally.add(t.queue)
 }
 
 func (t *Trainer) digests() ([]checksum.Digest, error) {
@@ -732,7 +739,7 @@ func (t *Trainer) Bytes() int64 {
 			seen[x] = true
 		}
 	}
-	lists := [][]*tensor.Tensor{t.biases.each, t.working, t.m, t.v, t.sums}
+	lists := [][]*tensor.Tensor{t.biases.each, {t.tally.all.counts, t.tally.all.entropies}, t.working, t.m, t.v, t.sums}
 	if t.hasCopies() {
 		lists = append(lists, t.weights)
 	}
