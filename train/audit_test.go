@@ -72,7 +72,7 @@ func (o *otherActivation) Run(q *engine.Queue) error {
 		return o.recorded.Run(q)
 	}
 	o.done = true
-	for i := range o.t.network.Program.Calls {
+	for i := range o.t.program.Calls {
 		if err := o.leaf.RunCall(q, i, o.t.variables(1, 0)); err != nil {
 			return err
 		}

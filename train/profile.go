@@ -36,7 +36,7 @@ func (t *Trainer) Profile(clock func(work func() error) (seconds float64, err er
 		list = append(list, &Cost{Name: name, Lowering: lowering})
 		return list[len(list)-1]
 	}
-	for i, c := range t.network.Program.Calls {
+	for i, c := range t.program.Calls {
 		var chosen *engine.Lowering
 		r, err := t.queue.Record(func(q *engine.Queue) error {
 			for range repeat {

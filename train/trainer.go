@@ -28,6 +28,7 @@ type Trainer struct {
 	data    Data
 	task    task
 	network *model.Network // of a leaf
+	program *model.Program // of a leaf, as it is computed here: with the bits of the network's
 	origin  Origin
 	team    *team    // nil for a trainer that is alone
 	divided *divided // nil unless experts are divided among ranks
@@ -150,6 +151,7 @@ func prepare(q *engine.Queue, with Team, c Config, on Data) (*Trainer, error) {
 	}
 	t.setOrigin(on)
 	if err = t.join(with); err == nil {
+		t.program = t.divided.program(t.network.Program)
 		err = t.allocate()
 	}
 	if err == nil {
@@ -257,7 +259,7 @@ func (t *Trainer) allocate() error {
 			for name, v := range outputs {
 				given[name] = v
 			}
-			l.leaf, err = model.NewInstance(t.queue, t.divided.program(t.network.Program), given)
+			l.leaf, err = model.NewInstance(t.queue, t.program, given)
 			l.leaf, err = own(t, l.leaf, err)
 		} else {
 			l.leaf, err = t.levels[0].leaf.With(outputs)
@@ -692,7 +694,7 @@ func (t *Trainer) notFinite(r Result) error {
 		if err := t.load(r.Step, leaf); err != nil {
 			return err
 		}
-		for i, c := range t.network.Program.Calls {
+		for i, c := range t.program.Calls {
 			if err := in.RunCall(t.queue, i, t.variables(r.Step, leaf)); err != nil {
 				return err
 			}
@@ -731,10 +733,9 @@ func firstNotFinite(list []*tensor.Tensor) (int, error) {
 
 // Bytes returns the memory that the trainer holds on its device.
 func (t *Trainer) Bytes() int64 {
-	program := t.divided.program(t.network.Program)
-	n := program.Bytes() + t.divided.bytes()
+	n := t.program.Bytes() + t.divided.bytes()
 	seen := map[*tensor.Tensor]bool{}
-	for _, v := range program.Values {
+	for _, v := range t.program.Values {
 		if x := t.levels[0].leaf.Tensor(v.Name); v.Kind == model.Input || v.IsKept {
 			seen[x] = true
 		}
