@@ -49,7 +49,7 @@ func addProduct(b *def.FusedBuilder, f def.ContractionForm) {
 var sums = map[*def.Definition]*def.Definition{LinearX: LinearXSum, GroupedX: GroupedXSum, rmsnorm.BackwardDefinition: RMSNormBackwardSum}
 
 // Joined returns a program that gives what is kept the same bits with fewer calls, and with less memory moved: where a value is added
-// to one that was computed before, and where the norm of a sum is taken, one call does both. Its results in between are fewer.
+// to one that was computed before, and where the norm of a sum is taken, one call does both. Its results in between are fewer. Calls that read weights alone are made apart, by [Instance.RunOnce].
 func (p *Program) Joined() *Program {
 	j := joining{p, map[*Value][]int{}, map[*Value][]int{}, map[int]*Call{}, map[int]bool{}}
 	for i, c := range p.Calls {
@@ -85,8 +85,29 @@ func (p *Program) Joined() *Program {
 			joined.Values = append(joined.Values, v)
 		}
 	}
+	joined.findOnce()
 	joined.plan()
 	return joined
+}
+
+// findOnce finds the results that depend on weights alone.
+func (p *Program) findOnce() {
+	p.once = map[*Value]bool{}
+	for _, c := range p.Calls {
+		isOnce := !slices.ContainsFunc(c.Params, func(x Param) bool { return x.Variable != "" })
+		for i, r := range c.Operands {
+			if o := &c.Definition.Operands[i]; o.IsOut {
+				isOnce = isOnce && r.isWhole() && !r.value.IsKept
+			} else {
+				isOnce = isOnce && (r.value.Kind == Weight || r.value.Kind == Fixed || p.once[r.value])
+			}
+		}
+		for _, r := range c.Operands {
+			if isOnce && c.writes(r.value) {
+				p.once[r.value] = true
+			}
+		}
+	}
 }
 
 // joining is a program of which calls are joined.

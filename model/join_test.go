@@ -44,8 +44,13 @@ func kept(t *testing.T, q *engine.Queue, d *Decoder, p *Program) map[string][]by
 			t.Fatal(err)
 		}
 	}
-	if err := in.Run(q, Variables{ScaleVariable: 0.25}); err != nil {
+	if err := in.RunOnce(q); err != nil {
 		t.Fatal(err)
+	}
+	for range 2 { // what depends on weights alone lasts
+		if err := in.RunRest(q, Variables{ScaleVariable: 0.25}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := q.Wait(); err != nil {
 		t.Fatal(err)
@@ -88,6 +93,9 @@ func TestJoined(t *testing.T) {
 		isAdd := func(c *Call) bool { return c.Definition == Add }
 		if got, want := len(joined.Calls), len(d.Program.Calls)-adds; got != want || slices.ContainsFunc(joined.Calls, isAdd) {
 			t.Errorf("%s: %d calls, want %d, those that are no additions", name, got, want)
+		}
+		if got, want := slices.ContainsFunc(joined.Calls, joined.IsOnce), storage != ""; got != want {
+			t.Errorf("%s: calls that are made once: %v, want %v: those that widen weights of norms", name, got, want)
 		}
 		want, got := kept(t, q, d, d.Program), kept(t, q, d, joined)
 		if len(want) != len(got) {

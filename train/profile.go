@@ -54,11 +54,15 @@ func (t *Trainer) Profile(clock func(work func() error) (seconds float64, err er
 		if err != nil {
 			return nil, err
 		}
-		cost, leaves := costOf(c.Definition.Name, chosen.Name), float64(t.config.Leaves)
-		cost.Calls += t.config.Leaves
-		cost.Seconds += leaves * seconds / float64(repeat)
-		cost.Bytes += leaves * c.Traffic()
-		cost.Products += leaves * t.network.ProductsOf(c)
+		times := t.config.Leaves
+		if t.program.IsOnce(c) {
+			times = 1
+		}
+		cost, each := costOf(c.Definition.Name, chosen.Name), float64(times)
+		cost.Calls += times
+		cost.Seconds += each * seconds / float64(repeat)
+		cost.Bytes += each * c.Traffic()
+		cost.Products += each * t.network.ProductsOf(c)
 	}
 	part := func(name string, r recorded) error {
 		seconds, err := t.timeOf(r, clock)

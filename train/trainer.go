@@ -49,6 +49,7 @@ type Trainer struct {
 	factor scalar
 	words  *tensor.Tensor // the digests of the weights
 
+	once    recorded            // what all leaves read and weights alone decide; nil for nothing
 	merges  map[string]recorded // that add up levels, by the formulas of their sums
 	measure recorded            // the norm
 	advance recorded            // nil for a rank that changes nothing
@@ -304,6 +305,11 @@ func (t *Trainer) record() error {
 		return own(t, r, err)
 	}
 	var err error
+	if slices.ContainsFunc(t.program.Calls, t.program.IsOnce) {
+		if t.once, err = record(t.levels[0].leaf.RunOnce); err != nil {
+			return err
+		}
+	}
 	for i := range t.levels {
 		l := &t.levels[i]
 		if t.divided != nil {
@@ -312,7 +318,7 @@ func (t *Trainer) record() error {
 			}
 			continue
 		}
-		if l.recording, err = record(func(q *engine.Queue) error { return l.leaf.Run(q, t.variables(1, 0)) }); err != nil {
+		if l.recording, err = record(func(q *engine.Queue) error { return l.leaf.RunRest(q, t.variables(1, 0)) }); err != nil {
 			return err
 		}
 	}
@@ -613,6 +619,11 @@ func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
 // sumLeaves computes the gradients of leaves, and adds them up as far as they are neighbours in the tree, into levels from at on. It
 // calls note, unless that is nil, with the level of each leaf.
 func (t *Trainer) sumLeaves(step int, leaves []int, at int, note func(l *level) error) ([]node, error) {
+	if t.once != nil {
+		if err := t.once.Run(t.queue); err != nil {
+			return nil, err
+		}
+	}
 	plan, nodes, _ := planLeaves(t.config.Leaves, leaves)
 	for _, p := range plan {
 		to := at + p.level
