@@ -378,11 +378,11 @@ func (c *selfTestCase) fill(test selfTest) {
 		case !o.IsIn:
 		case test.kind != nil && i < 2:
 			trial.FillBits(a, func(int, int) uint32 { at++; return test.kind.Factor(a.DType, at) })
-		case test.kind != nil && i == 2:
-			trial.Fill(a, func(int, int) float32 { at++; return math.Float32frombits(test.kind.Accumulator(at)) })
 		case o.IsOffsets:
 			n := test.sizes[o.Bound]
 			trial.FillOffsets(a, n, func(int) int { return g.Below(n + 1) }) // a group may be empty
+		case test.kind != nil && i == 2:
+			trial.Fill(a, func(int, int) float32 { at++; return math.Float32frombits(test.kind.Accumulator(at)) })
 		case o.IsLengths || o.Lengths != "":
 			trial.FillIndex(d, i, c.operands.Arrays(), func(letter string) int { return test.sizes[letter] }, func(_, _, limit int) int { return g.Below(limit) })
 		case o.IsIndex: // mostly valid, some beyond both ends

@@ -120,6 +120,30 @@ func (in *Instance) Run(q *engine.Queue, v Variables) error {
 	return nil
 }
 
+// RunOnce makes the calls whose results depend on weights alone, if the program makes them apart: they last until the weights change.
+func (in *Instance) RunOnce(q *engine.Queue) error {
+	for i, b := range in.calls {
+		if in.program.IsOnce(b.call) {
+			if err := in.RunCall(q, i, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// RunRest makes the calls that RunOnce does not make.
+func (in *Instance) RunRest(q *engine.Queue, v Variables) error {
+	for i, b := range in.calls {
+		if !in.program.IsOnce(b.call) {
+			if err := in.RunCall(q, i, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // RunVarying makes only the calls whose parameters have variables: an update of a recording needs
 // no others.
 func (in *Instance) RunVarying(q *engine.Queue, v Variables) error {

@@ -1,14 +1,14 @@
 package model
 
 // plan assigns the results to buffers. A result lives from the first call that writes it to the
-// last that uses it; one that is kept has a buffer of its own, which Instance makes. Of the buffers
+// last that uses it; one that is kept, or computed once for many runs, has a buffer of its own, which Instance makes. Of the buffers
 // that are free a result gets the smallest that is large enough, else the largest, which grows.
 func (p *Program) plan() {
 	var uses [][]*Value
 	for _, c := range p.Calls {
 		uses = append(uses, valuesOf(c))
 	}
-	p.planUses(uses, func(v *Value) bool { return v.Kind == Result && !v.IsKept })
+	p.planUses(uses, func(v *Value) bool { return v.Kind == Result && !v.IsKept && !p.once[v] })
 }
 
 // planUses is plan for the values that are used one after another, of which those of isPlanned get buffers.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -18,6 +19,23 @@ type Program struct {
 	Buffers []int64 // sizes, in bytes, of the buffers that results share
 
 	buffer map[*Value]int
+	once   map[*Value]bool // results of calls that read weights alone, which keep their memory until the weights change; nil for none
+}
+
+// IsOnce reports whether a call has results that depend on weights alone, in a program that makes such calls apart from others: a
+// joined one.
+func (p *Program) IsOnce(c *Call) bool {
+	return slices.ContainsFunc(c.Operands, func(r Ref) bool { return p.once[r.value] && c.writes(r.value) })
+}
+
+// writes reports whether a value is an output of the call.
+func (c *Call) writes(v *Value) bool {
+	for i, r := range c.Operands {
+		if r.value == v && c.Definition.Operands[i].IsOut {
+			return true
+		}
+	}
+	return false
 }
 
 // Value returns a value by name, or nil.
@@ -42,9 +60,12 @@ func (p *Program) Of(k Kind) []*Value {
 	return list
 }
 
-// Bytes returns the memory that the shared buffers of results take.
+// Bytes returns the memory of results that are not kept.
 func (p *Program) Bytes() int64 {
 	n := int64(0)
+	for v := range p.once {
+		n += v.Bytes()
+	}
 	for _, size := range p.Buffers {
 		n += size
 	}

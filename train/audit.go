@@ -121,8 +121,8 @@ func (l *level) sums() (list []numbered) {
 
 // sumAgain computes the leaves of a rank and their sums, into levels from at on, and returns the digests of all.
 func (t *Trainer) sumAgain(step int, m *team, rank, at int) (list []checksum.Digest, err error) {
-	before := t.routed
-	defer func() { t.routed = before }()
+	before := t.tally.leaves
+	defer func() { t.tally.leaves = before }()
 	nodes, err := t.sumLeaves(step, m.leaves[rank], at, func(l *level) error {
 		digests, err := t.digestLeaf(l)
 		list = append(list, digests...)

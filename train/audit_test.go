@@ -72,7 +72,7 @@ func (o *otherActivation) Run(q *engine.Queue) error {
 		return o.recorded.Run(q)
 	}
 	o.done = true
-	for i := range o.t.network.Program.Calls {
+	for i := range o.t.program.Calls {
 		if err := o.leaf.RunCall(q, i, o.t.variables(1, 0)); err != nil {
 			return err
 		}
@@ -177,12 +177,13 @@ func TestAudit(t *testing.T) {
 		}, want: "computes other bits of the loss in leaf 4 than rank 0; rank 1 was asked too$"},
 		"gradient of an audited leaf": {plant: func(tr *Trainer) error {
 			l := &tr.levels[len(tr.team.nodes[2])]
-			// behind the second and the third leaf of its own comes the first of rank 1
-			l.recording = &faultyCalls{recorded: l.recording, left: 2, after: func() error { return flip(l.grads[1]) }}
+			// behind the second leaf of its own comes the first of rank 1
+			l.recording = &faultyCalls{recorded: l.recording, left: 1, after: func() error { return flip(l.grads[1]) }}
 			return nil
 		}, want: "computes other bits of the gradient of " + name + " in leaf 2 than rank 1; rank 0 was asked too$"},
 		"gradient between leaves": {plant: func(tr *Trainer) error {
-			tr.merges[0] = &faultyCalls{recorded: tr.merges[0], before: func() error { return flip(tr.levels[0].grads[0]) }}
+			const sum = "((0 + 1) + 2)"
+			tr.merges[sum] = &faultyCalls{recorded: tr.merges[sum], before: func() error { return flip(tr.levels[0].grads[0]) }}
 			return nil
 		}, want: "computes other bits of the gradient of " + name + " in the sum of leaves 4 to 6 than rank 0; rank 1 was asked too$"},
 		"gradient of all leaves": {plant: func(tr *Trainer) error {

@@ -162,9 +162,9 @@ func (d *Difference) compareLeaf(t [2]*Trainer, leaf int) (isFound bool, err err
 			return false, err
 		}
 	}
-	calls := [2]int{len(t[0].network.Program.Calls), len(t[1].network.Program.Calls)}
+	calls := [2]int{len(t[0].program.Calls), len(t[1].program.Calls)}
 	for n := range min(calls[0], calls[1]) {
-		a, b := t[0].network.Program.Calls[n], t[1].network.Program.Calls[n]
+		a, b := t[0].program.Calls[n], t[1].program.Calls[n]
 		if a.String() != b.String() {
 			d.Call = fmt.Sprintf("the programs differ: %q, not %q", a, b)
 			return true, nil

@@ -107,7 +107,7 @@ func (d *divided) shape(whole []int) []int {
 // program returns what a rank computes of a leaf of its own.
 func (d *divided) program(whole *model.Program) *model.Program {
 	if d == nil {
-		return whole
+		return whole.Joined()
 	}
 	return d.division.Program
 }

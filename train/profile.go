@@ -36,7 +36,7 @@ func (t *Trainer) Profile(clock func(work func() error) (seconds float64, err er
 		list = append(list, &Cost{Name: name, Lowering: lowering})
 		return list[len(list)-1]
 	}
-	for i, c := range t.network.Program.Calls {
+	for i, c := range t.program.Calls {
 		var chosen *engine.Lowering
 		r, err := t.queue.Record(func(q *engine.Queue) error {
 			for range repeat {
@@ -54,32 +54,33 @@ func (t *Trainer) Profile(clock func(work func() error) (seconds float64, err er
 		if err != nil {
 			return nil, err
 		}
-		cost, leaves := costOf(c.Definition.Name, chosen.Name), float64(t.config.Leaves)
-		cost.Calls += t.config.Leaves
-		cost.Seconds += leaves * seconds / float64(repeat)
-		cost.Bytes += leaves * c.Traffic()
-		cost.Products += leaves * t.network.ProductsOf(c)
-	}
-	parts := []struct {
-		name string
-		runs []recorded
-	}{
-		{"sums over leaves", t.merges[:min(1, len(t.merges))]},
-		{"norm of gradients", []recorded{t.measure}},
-		{"optimizer and digests", []recorded{t.advance}},
-	}
-	for i, p := range parts {
-		for _, r := range p.runs {
-			seconds, err := t.timeOf(r, clock)
-			if err != nil {
-				return nil, err
-			}
-			cost := costOf(p.name, "")
-			if cost.Calls = 1; i == 0 {
-				cost.Calls = t.config.Leaves - 1
-			}
-			cost.Seconds = float64(cost.Calls) * seconds
+		times := t.config.Leaves
+		if t.program.IsOnce(c) {
+			times = 1
 		}
+		cost, each := costOf(c.Definition.Name, chosen.Name), float64(times)
+		cost.Calls += times
+		cost.Seconds += each * seconds / float64(repeat)
+		cost.Bytes += each * c.Traffic()
+		cost.Products += each * t.network.ProductsOf(c)
+	}
+	part := func(name string, r recorded) error {
+		seconds, err := t.timeOf(r, clock)
+		if err == nil {
+			cost := costOf(name, "")
+			cost.Calls++
+			cost.Seconds += seconds
+		}
+		return err
+	}
+	if err := t.eachSum(func(merge recorded) error { return part("sums over leaves", merge) }); err != nil {
+		return nil, err
+	}
+	if err := part("norm of gradients", t.measure); err != nil {
+		return nil, err
+	}
+	if err := part("optimizer and digests", t.advance); err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(list, func(a, b *Cost) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	var costs []Cost

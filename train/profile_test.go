@@ -17,7 +17,7 @@ func TestProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := tr.Network().Program
+	program := tr.program
 	if want := len(program.Calls) + 3; works != want {
 		t.Errorf("%d measurements, want %d", works, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/model"
 	"tokitai/num"
@@ -148,26 +149,92 @@ type routed struct {
 	entropies []float32 // of each leaf and router, the sum over the tokens
 }
 
-// readRouting adds a leaf to the routing of the step.
-func (t *Trainer) readRouting() error {
-	if len(t.network.Routers) == 0 {
+// tally is how the routers have worked in leaves, on the device, where calls write it down. So the host need not wait for one leaf
+// before it has the next one computed.
+type tally struct {
+	routers   int
+	counts    *tensor.Tensor                             // [routers, experts] of the leaf that was computed last
+	entropies *tensor.Tensor                             // [routers] of it
+	all       struct{ counts, entropies *tensor.Tensor } // of the leaves of a step
+	leaves    int                                        // of the step so far
+}
+
+// tallyDefinition copies how routers have worked.
+var tallyDefinition = def.Must(def.Rowwise("train.tally", func(b *def.Builder) {
+	x, e := b.In("x", def.Only(num.I32)), b.InRow("e", def.Only(num.F32))
+	b.Out("counts", x, def.Only(num.I32))
+	b.OutRow("entropy", e, def.Only(num.F32))
+	b.Formula("counts = x", "entropy = e")
+}))
+
+// allocateTally makes the tally, and gives its parts to the program of a leaf.
+func (t *Trainer) allocateTally(given map[string]*tensor.Tensor) error {
+	y := &t.tally
+	if y.routers = len(t.network.Routers); y.routers == 0 {
 		return nil
 	}
-	if err := t.queue.Wait(); err != nil {
-		return err
+	experts := t.network.Routers[0].Experts
+	for _, x := range []struct {
+		to    **tensor.Tensor
+		dtype num.DType
+		shape []int
+	}{
+		{&y.counts, num.I32, []int{y.routers, experts}}, {&y.entropies, num.F32, []int{y.routers}},
+		{&y.all.counts, num.I32, []int{t.config.Leaves * y.routers, experts}}, {&y.all.entropies, num.F32, []int{t.config.Leaves * y.routers}},
+	} {
+		var err error
+		if *x.to, err = t.tensor(x.dtype, x.shape...); err != nil {
+			return err
+		}
 	}
-	for _, r := range t.network.Routers {
-		counts, err := t.levels[0].leaf.Tensor(r.Counts).Int32s()
-		if err != nil {
+	for i, r := range t.network.Routers {
+		var err error
+		if given[r.Counts], err = flat(y.counts, i*experts, (i+1)*experts); err != nil {
 			return err
 		}
-		entropy, err := scalar{t.levels[0].leaf.Tensor(r.Entropy)}.read()
-		if err != nil {
+		if given[r.Entropy], err = flat(y.entropies, i, i+1); err != nil {
 			return err
 		}
-		t.routed.counts, t.routed.entropies = append(t.routed.counts, counts...), append(t.routed.entropies, entropy)
 	}
 	return nil
+}
+
+// add makes the call that notes how routers have worked in the leaf that was computed last.
+func (y *tally) add(q *engine.Queue) error {
+	if y.routers == 0 {
+		return nil
+	}
+	from, to := y.leaves*y.routers, (y.leaves+1)*y.routers
+	counts, err := y.all.counts.Slice(from, to, 0, y.counts.Shape()[1])
+	if err != nil {
+		return err
+	}
+	entropies, err := flat(y.all.entropies, from, to)
+	if err != nil {
+		return err
+	}
+	y.leaves++
+	return engine.Call(q, tallyDefinition, []*tensor.Tensor{y.counts, y.entropies, counts, entropies}, nil)
+}
+
+// read returns how routers have worked in the leaves of the step.
+func (y *tally) read() (r routed, err error) {
+	if y.routers == 0 || y.leaves == 0 {
+		return r, nil
+	}
+	rows, experts := y.leaves*y.routers, y.counts.Shape()[1]
+	counts, err := flat(y.all.counts, 0, rows*experts)
+	if err != nil {
+		return r, err
+	}
+	entropies, err := flat(y.all.entropies, 0, rows)
+	if err != nil {
+		return r, err
+	}
+	if r.counts, err = counts.Int32s(); err == nil {
+		r.entropies, err = entropies.Float32s()
+	}
+	return r, err
 }
 
 // sumRouting adds up the routing of all leaves, in their order.

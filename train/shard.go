@@ -157,25 +157,25 @@ func (t *Trainer) update(q *engine.Queue, s *shard, step int, factor float32) er
 		if g == nil {
 			continue
 		}
-		if err := engine.Call(q, model.Scale, []*tensor.Tensor{g, g}, []float64{float64(factor)}); err != nil {
-			return fmt.Errorf("%s: %w", t.names[i], err)
-		}
-		if err := t.optimize(q, s, i, g, step, rate*t.factors[i]); err != nil {
+		if err := t.optimize(q, s, i, g, float64(factor), step, rate*t.factors[i]); err != nil {
 			return fmt.Errorf("%s: %w", t.names[i], err)
 		}
 	}
 	return nil
 }
 
-// optimize makes the calls that change one weight and its moments, and its copy in 16 bits. The decay is the optimizer's own in
+// optimize makes the calls that change one weight and its moments, and its copy in 16 bits, by the gradient times factor. The decay is the optimizer's own in
 // AdamW. With SGD it is a product of the weight, 1 - rate*decay in binary64, before the step: decoupled
 // from the gradient and its momentum as well.
-func (t *Trainer) optimize(q *engine.Queue, s *shard, i int, g *tensor.Tensor, step int, rate float64) error {
+func (t *Trainer) optimize(q *engine.Queue, s *shard, i int, g *tensor.Tensor, factor float64, step int, rate float64) error {
 	c, decay := &t.config, 0.0
 	if len(t.shapes[i]) > 1 {
 		decay = c.Decay
 	}
 	if c.Optimizer == "sgd" {
+		if err := engine.Call(q, model.Scale, []*tensor.Tensor{g, g}, []float64{factor}); err != nil {
+			return err
+		}
 		if decay > 0 {
 			if err := engine.Call(q, model.Scale, []*tensor.Tensor{s.weights[i], s.weights[i]}, []float64{1 - rate*decay}); err != nil {
 				return err
@@ -191,7 +191,7 @@ func (t *Trainer) optimize(q *engine.Queue, s *shard, i int, g *tensor.Tensor, s
 	if t.hasCopies() {
 		u.Mode, u.State.Copy = adamw.Master, s.copies[i]
 	}
-	return adamw.Step(q, u)
+	return adamw.StepScaled(q, u, factor)
 }
 
 // copyWeight makes the call that rounds a weight to its copy, as the master form of AdamW does, if there is one.

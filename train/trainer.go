@@ -28,6 +28,7 @@ type Trainer struct {
 	data    Data
 	task    task
 	network *model.Network // of a leaf
+	program *model.Program // of a leaf, as it is computed here: with the bits of the network's
 	origin  Origin
 	team    *team    // nil for a trainer that is alone
 	divided *divided // nil unless experts are divided among ranks
@@ -48,11 +49,13 @@ type Trainer struct {
 	factor scalar
 	words  *tensor.Tensor // the digests of the weights
 
-	merges  []recorded // merges[i] adds level i+1 to level i
-	measure recorded   // the norm
-	advance recorded   // nil for a rank that changes nothing
+	once    recorded            // what all leaves read and weights alone decide; nil for nothing
+	merges  map[string]recorded // that add up levels, by the formulas of their sums
+	measure recorded            // the norm
+	advance recorded            // nil for a rank that changes nothing
 
-	routed   routed    // the leaves of the step
+	tally    tally     // of the leaves of the step
+	routed   routed    // in the leaves of the step
 	routing  []Routing // of the step that was taken last
 	isBroken bool      // after an error in a step
 	owned    []interface{ Close() error }
@@ -149,6 +152,7 @@ func prepare(q *engine.Queue, with Team, c Config, on Data) (*Trainer, error) {
 	}
 	t.setOrigin(on)
 	if err = t.join(with); err == nil {
+		t.program = t.divided.program(t.network.Program)
 		err = t.allocate()
 	}
 	if err == nil {
@@ -219,15 +223,18 @@ func (t *Trainer) allocate() error {
 	if err := t.allocateBiases(given); err != nil {
 		return err
 	}
+	if err := t.allocateTally(given); err != nil {
+		return err
+	}
 	if err := t.divided.allocate(); err != nil {
 		return err
 	}
-	nodes, levels := sumsOf(t.config.Leaves, t.leaves)
+	_, nodes, levels := planLeaves(t.config.Leaves, t.leaves)
 	if t.divided != nil {
 		levels = len(t.leaves) // which are not neighbours
 	}
 	if t.isAuditing() {
-		_, more := sumsOf(t.config.Leaves, t.team.leaves[t.team.auditee()])
+		_, _, more := planLeaves(t.config.Leaves, t.team.leaves[t.team.auditee()])
 		levels = max(levels, len(nodes)+more)
 	}
 	for i := range levels {
@@ -253,7 +260,7 @@ func (t *Trainer) allocate() error {
 			for name, v := range outputs {
 				given[name] = v
 			}
-			l.leaf, err = model.NewInstance(t.queue, t.divided.program(t.network.Program), given)
+			l.leaf, err = model.NewInstance(t.queue, t.program, given)
 			l.leaf, err = own(t, l.leaf, err)
 		} else {
 			l.leaf, err = t.levels[0].leaf.With(outputs)
@@ -291,14 +298,18 @@ func (t *Trainer) variables(step, leaf int) model.Variables {
 // terms returns how many terms the loss of a step has.
 func (t *Trainer) terms() int { return t.config.Batch * t.task.terms() }
 
-// record records the calls of a step: those of a leaf, for each level, the additions of two levels,
-// the norm, and the update of the weights.
+// record records the calls of a step: those of a leaf, for each level, the sums of levels, the norm, and the update of the weights.
 func (t *Trainer) record() error {
 	record := func(f func(q *engine.Queue) error) (*engine.Recording, error) {
 		r, err := t.queue.Record(f)
 		return own(t, r, err)
 	}
 	var err error
+	if slices.ContainsFunc(t.program.Calls, t.program.IsOnce) {
+		if t.once, err = record(t.levels[0].leaf.RunOnce); err != nil {
+			return err
+		}
+	}
 	for i := range t.levels {
 		l := &t.levels[i]
 		if t.divided != nil {
@@ -307,17 +318,14 @@ func (t *Trainer) record() error {
 			}
 			continue
 		}
-		if l.recording, err = record(func(q *engine.Queue) error { return l.leaf.Run(q, t.variables(1, 0)) }); err != nil {
+		if l.recording, err = record(func(q *engine.Queue) error { return l.leaf.RunRest(q, t.variables(1, 0)) }); err != nil {
 			return err
 		}
-		if i == 0 {
-			continue
-		}
-		merge, err := record(func(q *engine.Queue) error { return addInto(q, &t.levels[i-1], l) })
-		if err != nil {
+	}
+	if t.merges = map[string]recorded{}; t.divided == nil {
+		if err := t.eachSum(func(recorded) error { return nil }); err != nil {
 			return err
 		}
-		t.merges = append(t.merges, merge)
 	}
 	limit := t.config.Clip
 	if limit == 0 {
@@ -361,16 +369,6 @@ func (t *Trainer) record() error {
 
 // changes reports whether this rank changes weights.
 func (t *Trainer) changes() bool { return lengthOf(t.spans) > 0 }
-
-// addInto adds the sums of the level after to to it.
-func addInto(q *engine.Queue, to, from *level) error {
-	for i, g := range to.grads {
-		if err := engine.Call(q, model.Add, []*tensor.Tensor{g, from.grads[i], g}, nil); err != nil {
-			return err
-		}
-	}
-	return engine.Call(q, model.Add, []*tensor.Tensor{to.loss.Tensor, from.loss.Tensor, to.loss.Tensor}, nil)
-}
 
 // hasCopies reports whether programs read copies of the weights in 16 bits.
 func (t *Trainer) hasCopies() bool { return t.config.Format() != num.F32 }
@@ -584,8 +582,11 @@ func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
 	if err := t.auditState(); err != nil {
 		return 0, 0, 0, fmt.Errorf("step %d: %w", step, err)
 	}
-	t.routed = routed{}
+	t.tally.leaves = 0
 	if err := t.sumOwnLeaves(step); err != nil {
+		return 0, 0, 0, err
+	}
+	if t.routed, err = t.tally.read(); err != nil {
 		return 0, 0, 0, err
 	}
 	var sum float32
@@ -618,10 +619,15 @@ func (t *Trainer) gradients(step int) (loss, total, factor float32, err error) {
 // sumLeaves computes the gradients of leaves, and adds them up as far as they are neighbours in the tree, into levels from at on. It
 // calls note, unless that is nil, with the level of each leaf.
 func (t *Trainer) sumLeaves(step int, leaves []int, at int, note func(l *level) error) ([]node, error) {
-	sums := tree{leaves: t.config.Leaves}
-	for _, leaf := range leaves {
-		to := at + len(sums.nodes)
-		if err := t.leaf(step, leaf, to); err != nil {
+	if t.once != nil {
+		if err := t.once.Run(t.queue); err != nil {
+			return nil, err
+		}
+	}
+	plan, nodes, _ := planLeaves(t.config.Leaves, leaves)
+	for _, p := range plan {
+		to := at + p.level
+		if err := t.leaf(step, p.leaf, to); err != nil {
 			return nil, err
 		}
 		if note != nil {
@@ -629,11 +635,17 @@ func (t *Trainer) sumLeaves(step int, leaves []int, at int, note func(l *level) 
 				return nil, err
 			}
 		}
-		if err := sums.push(node{0, leaf}, func(i int) error { return t.merges[at+i].Run(t.queue) }); err != nil {
-			return nil, err
+		for _, sum := range p.sums {
+			merge, err := t.merge(sum.moved(at))
+			if err == nil {
+				err = merge.Run(t.queue)
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
-	return sums.nodes, nil
+	return nodes, nil
 }
 
 // leaf computes the gradients of a leaf into a level.
@@ -660,7 +672,7 @@ func (t *Trainer) leaf(step, leaf, at int) error {
 	if err := calls.Run(t.queue); err != nil {
 		return err
 	}
-	return t.readRouting()
+	return t.tally.add(t.queue)
 }
 
 func (t *Trainer) digests() ([]checksum.Digest, error) {
@@ -693,7 +705,7 @@ func (t *Trainer) notFinite(r Result) error {
 		if err := t.load(r.Step, leaf); err != nil {
 			return err
 		}
-		for i, c := range t.network.Program.Calls {
+		for i, c := range t.program.Calls {
 			if err := in.RunCall(t.queue, i, t.variables(r.Step, leaf)); err != nil {
 				return err
 			}
@@ -732,15 +744,14 @@ func firstNotFinite(list []*tensor.Tensor) (int, error) {
 
 // Bytes returns the memory that the trainer holds on its device.
 func (t *Trainer) Bytes() int64 {
-	program := t.divided.program(t.network.Program)
-	n := program.Bytes() + t.divided.bytes()
+	n := t.program.Bytes() + t.divided.bytes()
 	seen := map[*tensor.Tensor]bool{}
-	for _, v := range program.Values {
+	for _, v := range t.program.Values {
 		if x := t.levels[0].leaf.Tensor(v.Name); v.Kind == model.Input || v.IsKept {
 			seen[x] = true
 		}
 	}
-	lists := [][]*tensor.Tensor{t.biases.each, t.working, t.m, t.v, t.sums}
+	lists := [][]*tensor.Tensor{t.biases.each, {t.tally.all.counts, t.tally.all.entropies}, t.working, t.m, t.v, t.sums}
 	if t.hasCopies() {
 		lists = append(lists, t.weights)
 	}

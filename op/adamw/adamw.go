@@ -89,8 +89,35 @@ var (
 	}))
 )
 
+// scaled returns the definition of a step whose gradient is multiplied by factor first, and the product rounded to binary32: what
+// clips gradients of binary32 need not store the products.
+func scaled(m Mode) *def.Definition {
+	return def.Must(def.Rowwise(m.Definition().Name+".scaled", func(b *def.Builder) {
+		rule := def.AnyFloat
+		if m == Master {
+			rule = def.Only(num.F32)
+		}
+		w := b.In("weight", rule)
+		next := updateBy(b, w, func(grad def.Value) def.Value { return grad.Mul(b.Param("factor", def.AtLeast(0))).As("scaled") })
+		b.Out("weight", next)
+		if m == Master {
+			b.Out("copy", next, def.Only(num.F16, num.BF16))
+		}
+		b.Formula("as " + m.Definition().Name + ", with factor*grad in place of grad")
+	}))
+}
+
+// scaledDefinitions are those of InPlace and Master.
+var scaledDefinitions = [...]*def.Definition{scaled(InPlace), scaled(Master)}
+
 func update(b *def.Builder, w def.Value) def.Value {
-	m, v, g := b.In("m", def.Only(num.F32)), b.In("v", def.Only(num.F32)), b.In("grad")
+	return updateBy(b, w, func(grad def.Value) def.Value { return grad })
+}
+
+// updateBy is update with what scale makes of the gradient.
+func updateBy(b *def.Builder, w def.Value, scale func(grad def.Value) def.Value) def.Value {
+	m, v, grad := b.In("m", def.Only(num.F32)), b.In("v", def.Only(num.F32)), b.In("grad")
+	g := scale(grad)
 	share, size := def.Between(0, 1), def.AtLeast(0)
 	beta1, rest1 := b.Param("beta1", share), b.Param("one_minus_beta1", share)
 	beta2, rest2 := b.Param("beta2", share), b.Param("one_minus_beta2", share)
@@ -235,6 +262,27 @@ func Step(q *engine.Queue, u Update, opts ...engine.CallOption) error {
 		return err
 	}
 	return engine.Call(q, u.Mode.Definition(), c.Tensors, c.Params, opts...) // c.Definition would take all of c to the heap
+}
+
+// StepScaled is Step with the gradient, which must be f32, times a factor of at least 0, in mode InPlace or
+// Master. Weights and moments have the bits of a step by products that were stored as f32.
+func StepScaled(q *engine.Queue, u Update, factor float64, opts ...engine.CallOption) error {
+	op := InPlaceDefinition.Name
+	if err := u.Mode.check(op); err != nil {
+		return err
+	}
+	switch {
+	case u.Mode == Stochastic:
+		return &device.ArgumentError{Op: op, Operand: "mode", Got: "is " + u.Mode.String(), Want: "inplace or master, whose gradient may be scaled"}
+	case u.Grad != nil && u.Grad.DType() != num.F32:
+		return &device.ArgumentError{Op: op, Operand: "grad", Got: fmt.Sprintf("is %v", u.Grad.DType()), Want: "f32: products that were stored would be rounded to the format"}
+	}
+	var memory callMemory
+	c, err := u.call(&memory)
+	if err != nil {
+		return err
+	}
+	return engine.Call(q, scaledDefinitions[u.Mode], c.Tensors, append([]float64{factor}, c.Params...), opts...)
 }
 
 // callMemory is room for a call of any mode.
