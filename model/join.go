@@ -8,45 +8,22 @@ import (
 	"tokitai/op/rmsnorm"
 )
 
-// Definitions that do what two calls do, with the roundings of both.
-var (
-	// LinearXSum and GroupedXSum add a gradient to what there is.
-	LinearXSum = def.Must(def.FusedOf("model.linear.x.sum", func(b *def.FusedBuilder) {
-		addProduct(b, def.ContractionForm{
-			Left: "dy", LeftDims: []string{"M", "N"}, Right: "w", RightDims: []string{"N", "K"}, Result: "sum", ResultDims: []string{"M", "K"},
-		})
-		b.Formula("dx[m,k] = old[m,k] + (sum over n of dy[m,n] * w[n,k]), rounded before the addition and behind it")
-	}))
-	GroupedXSum = def.Must(def.FusedOf("model.grouped.x.sum", func(b *def.FusedBuilder) {
-		addProduct(b, def.ContractionForm{
-			Left: "dy", LeftDims: []string{"M", "N"}, Right: "w", RightDims: []string{"E", "N", "K"}, Result: "sum", ResultDims: []string{"M", "K"}, Groups: groups,
-		})
-		b.Formula("dx[m,k] = old[m,k] + (sum over n of dy[m,n] * w[e,n,k]), offsets[e] <= m < offsets[e+1], rounded before the addition and behind it")
-	}))
+// RMSNormBackwardSum adds dx of rmsnorm.backward, as that stores it, to what there is.
+var RMSNormBackwardSum = def.Must(def.Rowwise("model.rmsnorm.backward.sum", func(b *def.Builder) {
+	dy, x := b.In("dy"), b.In("x", def.Like("dy"))
+	gamma := b.InCol("gamma", def.Like("dy").Or(num.F32))
+	rstd := b.InRow("rstd", def.Only(num.F32))
+	old := b.In("old", def.Like("dy"))
+	xhat, t := x.Mul(rstd).As("xhat"), dy.Mul(gamma).As("t")
+	c := def.RowSum(t.Mul(xhat)).Div(b.Columns()).As("c")
+	b.Out("dx", old.Add(t.Sub(xhat.Mul(c)).Mul(rstd).Round(def.StorageOf("dy")).As("own")), def.Like("dy"))
+	b.OutCol("dgamma", def.ColSum(dy.Mul(xhat)), def.Like("gamma"))
+	b.Formula("dx = old + dx of rmsnorm.backward, rounded before the addition and behind it", "dgamma as there")
+}))
 
-	// RMSNormBackwardSum adds dx of rmsnorm.backward, as that stores it, to what there is.
-	RMSNormBackwardSum = def.Must(def.Rowwise("model.rmsnorm.backward.sum", func(b *def.Builder) {
-		dy, x := b.In("dy"), b.In("x", def.Like("dy"))
-		gamma := b.InCol("gamma", def.Like("dy").Or(num.F32))
-		rstd := b.InRow("rstd", def.Only(num.F32))
-		old := b.In("old", def.Like("dy"))
-		xhat, t := x.Mul(rstd).As("xhat"), dy.Mul(gamma).As("t")
-		c := def.RowSum(t.Mul(xhat)).Div(b.Columns()).As("c")
-		b.Out("dx", old.Add(t.Sub(xhat.Mul(c)).Mul(rstd).Round(def.StorageOf("dy")).As("own")), def.Like("dy"))
-		b.OutCol("dgamma", def.ColSum(dy.Mul(xhat)), def.Like("gamma"))
-		b.Formula("dx = old + dx of rmsnorm.backward, rounded before the addition and behind it", "dgamma as there")
-	}))
-)
-
-// addProduct is a product that is added to what there is.
-func addProduct(b *def.FusedBuilder, f def.ContractionForm) {
-	sum := b.Product(f)
-	old := b.In("old", f.ResultDims, def.Like("dy"))
-	b.Out("dx", old.Add(sum.Round(def.StorageOf("dx")).As("product")), def.Like("dy"))
-}
-
-// sums names, for definitions whose dx may be added to what there is, those that do it at once.
-var sums = map[*def.Definition]*def.Definition{LinearX: LinearXSum, GroupedX: GroupedXSum, rmsnorm.BackwardDefinition: RMSNormBackwardSum}
+// sums names, for definitions whose dx may be added to what there is, those that do it at once. Products are not among them: on a
+// GPU the end of a product that reads another operand takes longer than a call of its own.
+var sums = map[*def.Definition]*def.Definition{rmsnorm.BackwardDefinition: RMSNormBackwardSum}
 
 // Joined returns a program that gives what is kept the same bits with fewer calls, and with less memory moved: where a value is added
 // to one that was computed before, and where the norm of a sum is taken, one call does both. Its results in between are fewer. Calls that read weights alone are made apart, by [Instance.RunOnce].

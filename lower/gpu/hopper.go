@@ -71,14 +71,16 @@ func (t *hopperTile) shared() int {
 // Shared memory moves 128 bytes a clock: for each 16 of a step, those of both factors that arrive, and those that the
 // products of 64 rows each read. It keeps a multiprocessor from 2,048 products a clock unless a tile has 256 columns.
 // While all multiprocessors store, each stores about 16 bytes a clock; warpgroups that take turns store while
-// the other one multiplies.
+// the other one multiplies. All together, at whatever tile, get about 28 bytes of factors a clock each.
 func (t *hopperTile) clocks(blocks, steps, resultBytes, multiprocessors int) int {
+	multiprocessors = max(1, multiprocessors)
 	multiply, store := steps*(2*t.rows+3*t.cols), t.rows*t.cols*resultBytes/16
-	rounds := tiles(blocks, max(1, multiprocessors))
+	load := blocks * steps * (t.rows + t.cols) * hopperLine / 28 / multiprocessors
+	rounds := tiles(blocks, multiprocessors)
 	if t.hasTurns {
-		return rounds*max(multiply, (multiply+store)/2) + store
+		return max(load, rounds*max(multiply, (multiply+store)/2)) + store
 	}
-	return rounds * (multiply + store)
+	return max(load, rounds*(multiply+store))
 }
 
 // CompileHopper lowers a contraction in f16, bf16, FP8 or i8 for Hopper's tensor cores.
