@@ -52,6 +52,21 @@ var Operations = []*op.Operation{
 		Data: interleavedData(InterleavedBackwardDefinition), Patterns: interleavedPatterns(InterleavedBackwardDefinition), Scalings: interleavedScalings(InterleavedBackwardDefinition),
 		Clauses: interleavedBackwardClauses,
 	},
+	{
+		Name: "rope.interleaved.norm.forward", Summary: "normalizes each head to mean square 1, scales by column, and turns pairs of neighbours",
+		Usual:       map[string]int{"C": 128},
+		Definitions: []*def.Definition{InterleavedNormForwardDefinition}, Bounds: interleavedNormForwardBounds, Run: op.Plain(InterleavedNormForwardDefinition),
+		Params: []op.Param{{Name: "eps", Default: "1e-6", Help: "added to the mean square"}},
+		Data:   interleavedData(InterleavedNormForwardDefinition), Patterns: interleavedPatterns(InterleavedNormForwardDefinition), Scalings: interleavedScalings(InterleavedNormForwardDefinition),
+		Clauses: interleavedNormForwardClauses,
+	},
+	{
+		Name: "rope.interleaved.norm.backward", Summary: "gradients of rope.interleaved.norm.forward",
+		Usual:       map[string]int{"C": 128},
+		Definitions: []*def.Definition{InterleavedNormBackwardDefinition}, Bounds: interleavedNormBackwardBounds, Run: op.Plain(InterleavedNormBackwardDefinition),
+		Data: interleavedData(InterleavedNormBackwardDefinition)[:1], Patterns: interleavedPatterns(InterleavedNormBackwardDefinition), Scalings: interleavedScalings(InterleavedNormBackwardDefinition),
+		Clauses: interleavedNormBackwardClauses,
+	},
 }
 
 // data has heads of 128 columns, 64 pairs.
