@@ -29,6 +29,7 @@ import (
 	"tokitai/op/gemm"
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
+	"tokitai/op/rope"
 	"tokitai/op/softmax"
 	"tokitai/reference"
 	"tokitai/trial"
@@ -533,6 +534,21 @@ func TestFill(t *testing.T) {
 	Fill(again, &data.Definition.Operands[0], data)
 	if !slices.Equal(index.Data, again.Data) {
 		t.Error("one processor fills other values")
+	}
+}
+
+// Heads of a token have its position, and positions begin again behind the last.
+func TestFillUsual(t *testing.T) {
+	data := tiny().Cases(rope.Operations[0])[0].Data
+	data.Sizes = maps.Clone(data.Sizes)
+	data.Sizes["P"] = 3
+	i := data.Definition.Operand("position")
+	index := num.NewArray(num.I32, 130, 1)
+	Fill(index, &data.Definition.Operands[i], data)
+	for r := range index.Rows {
+		if got, want := index.Int(r, 0), []int32{0, 1, 2, 0, 1}[r/32]; got != want {
+			t.Errorf("row %d has the position %d, want %d", r, got, want)
+		}
 	}
 }
 

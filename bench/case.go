@@ -51,7 +51,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 	case p.Tensors > 0 && o.Several != nil:
 		data = o.Several.Data
 	case p.Tensors == 0 && len(o.Data) > 0:
-		data = o.Data[0]
+		data = o.UsualData()
 	default:
 		return nil
 	}

@@ -315,7 +315,7 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 	return s, err
 }
 
-// Fill generates an operand in blocks of rows, concurrently. Indices are uniform, so that
+// Fill generates an operand in blocks of rows, concurrently. Indices that data does not have are uniform, so that
 // no cache and no predictor learns them; groups are of equal size.
 func Fill(a num.Array, o *def.Operand, data op.Data) { fillFrom(a, o, data, 0) }
 
@@ -337,6 +337,10 @@ func fillFrom(a num.Array, o *def.Operand, data op.Data, from uint64) {
 		trial.FillBits(a, func(r, c int) uint32 { return uint32(pages[(r*a.Cols+c)%len(pages)]) })
 		return
 	}
+	index := data.Index[o.Name]
+	if index == nil {
+		index = func(g *gen.Generator, _, bound int) int { return g.Below(bound) }
+	}
 	const blockElements = 1 << 16
 	rows := max(1, blockElements/a.Cols)
 	seed := gen.New(data.Definition.Name+"/"+o.Name).Next() ^ from
@@ -349,7 +353,7 @@ func fillFrom(a num.Array, o *def.Operand, data op.Data, from uint64) {
 			for r := first; r < min(first+rows, a.Rows); r++ {
 				for c := range a.Cols {
 					if o.IsIndex {
-						a.SetBits(r, c, uint32(g.Below(data.Sizes[o.Bound])))
+						a.SetBits(r, c, uint32(index(g, r, data.Sizes[o.Bound])))
 					} else {
 						a.Set(r, c, element(g, r, c))
 					}

@@ -37,9 +37,10 @@ type body struct {
 	// measure is told the logits of a router, and how many tokens each of its experts has; nil for nobody.
 	measure func(name string, logits, counts Ref)
 
-	table                          Ref // of the embedding
-	cos, sin, positionQ, positionK Ref
-	zeros                          Ref // biases of experts that have none
+	table                Ref // of the embedding
+	positionQ, positionK Ref
+	waves                []Ref // the tables of rope
+	zeros                Ref   // biases of experts that have none
 
 	linears   []string         // names of the linear layers
 	isExcept  map[string]bool  // those that FP8 excepts
@@ -56,7 +57,7 @@ func newBody(c Config, tokens int) body {
 
 // embed returns the residual stream of tokens, an int32 each. It declares the inputs that say where tokens stand:
 // "position" for a learned table; else "position.q" and, if there are fewer heads of keys, "position.k",
-// each with the token's position for every head, and the tables "cos" and "sin" of Block positions. With a
+// each with the token's position for every head, and the tables of ropeTables. With a
 // mixture whose experts have no biases there is the input "router.bias", zeros that choose them by their scores alone.
 func (d *body) embed(tokens Ref) Ref {
 	d.table = d.Weight("model.embed_tokens.weight", d.format, d.Vocabulary, d.Width)
@@ -69,13 +70,14 @@ func (d *body) embed(tokens Ref) Ref {
 		places := d.Weight("model.embed_positions.weight", d.format, d.Block, d.Width)
 		x = d.add("embed.sum", x, d.Call("embed.position", embedding.ForwardDefinition, nil, position, places)[0])
 	} else {
-		pairs := d.headWidth() / 2
 		d.positionQ = d.Input("position.q", num.I32, d.tokens*d.Heads)
 		d.positionK = d.positionQ
 		if d.KVHeads != d.Heads {
 			d.positionK = d.Input("position.k", num.I32, d.tokens*d.KVHeads)
 		}
-		d.cos, d.sin = d.Input("cos", num.F32, d.Block, pairs), d.Input("sin", num.F32, d.Block, pairs)
+		for _, t := range d.ropeLayout() {
+			d.waves = append(d.waves, d.Input(t.name, num.F32, d.Block, t.cols))
+		}
 	}
 	if d.Mixture.Experts > 0 && d.Mixture.Balance == 0 {
 		d.zeros = d.Input("router.bias", num.F32, d.Mixture.Experts)
@@ -222,13 +224,17 @@ func (d *body) weigh(layer int, prefix string, x Ref) Ref {
 	return d.dropped(name+"o_proj", d.linear(name+"o_proj", o.As(d.tokens, d.Heads*width), d.Heads*width, d.Width, d.Bias || d.OutBias))
 }
 
-// turn applies rope to the heads of x: their halves are two matrices.
+// turn applies rope to the heads of x.
 func (d *body) turn(name string, x, position Ref, width int) Ref {
 	y := d.Value(name+".turned", d.format, x.Shape()...)
 	heads := x.As(x.Value().Len()/width, width)
+	if d.Interleaved {
+		d.CallInto(name+".rope", rope.InterleavedForwardDefinition, nil, []Ref{heads, d.waves[0], position}, []Ref{y.As(heads.Shape()...)})
+		return y
+	}
 	halves := []Ref{heads.Columns(0, width/2), heads.Columns(width/2, width)}
 	turned := y.As(heads.Shape()...)
-	d.CallInto(name+".rope", rope.ForwardDefinition, nil, []Ref{halves[0], halves[1], position, d.cos, d.sin},
+	d.CallInto(name+".rope", rope.ForwardDefinition, nil, []Ref{halves[0], halves[1], position, d.waves[0], d.waves[1]},
 		[]Ref{turned.Columns(0, width/2), turned.Columns(width/2, width)})
 	return y
 }

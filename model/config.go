@@ -30,18 +30,19 @@ type Config struct {
 	RopeBase    float64 `json:"rope_base"`
 	Eps         float64 `json:"eps"` // of the norms
 
-	Storage        string  `json:"precision,omitempty"`       // of weights and activations: f32 if it is "", f16 or bf16
-	HeadWidth      int     `json:"head_width,omitempty"`      // 0 for width/heads
-	NormPlace      string  `json:"norm_place,omitempty"`      // of attention and the feed-forward layer: before them if it is "", after or both
-	HeadNorm       string  `json:"head_norm,omitempty"`       // of queries and keys: none if it is "", each head or all heads at once
-	QKVBias        bool    `json:"qkv_bias,omitempty"`        // of the projections to queries, keys and values
-	OutBias        bool    `json:"out_bias,omitempty"`        // of that of attention's result
-	HiddenBias     bool    `json:"hidden_bias,omitempty"`     // of the feed-forward layers
-	AttentionScale float64 `json:"attention_scale,omitempty"` // of the scores; 0 for 1/sqrt(head_width)
-	AttentionCap   float64 `json:"attention_cap,omitempty"`   // bounds the scores by cap*tanh(score/cap); 0 for no bound
-	LogitCap       float64 `json:"logit_cap,omitempty"`       // bounds the logits likewise
-	EmbedScale     float64 `json:"embed_scale,omitempty"`     // of the embedding; 0 for 1
-	Windows        Numbers `json:"windows,omitempty"`         // for each layer how many keys a query sees, itself included, 0 for all; none for 0 everywhere
+	Storage        string  `json:"precision,omitempty"`        // of weights and activations: f32 if it is "", f16 or bf16
+	HeadWidth      int     `json:"head_width,omitempty"`       // 0 for width/heads
+	NormPlace      string  `json:"norm_place,omitempty"`       // of attention and the feed-forward layer: before them if it is "", after or both
+	HeadNorm       string  `json:"head_norm,omitempty"`        // of queries and keys: none if it is "", each head or all heads at once
+	QKVBias        bool    `json:"qkv_bias,omitempty"`         // of the projections to queries, keys and values
+	OutBias        bool    `json:"out_bias,omitempty"`         // of that of attention's result
+	HiddenBias     bool    `json:"hidden_bias,omitempty"`      // of the feed-forward layers
+	AttentionScale float64 `json:"attention_scale,omitempty"`  // of the scores; 0 for 1/sqrt(head_width)
+	AttentionCap   float64 `json:"attention_cap,omitempty"`    // bounds the scores by cap*tanh(score/cap); 0 for no bound
+	LogitCap       float64 `json:"logit_cap,omitempty"`        // bounds the logits likewise
+	EmbedScale     float64 `json:"embed_scale,omitempty"`      // of the embedding; 0 for 1
+	Windows        Numbers `json:"windows,omitempty"`          // for each layer how many keys a query sees, itself included, 0 for all; none for 0 everywhere
+	Interleaved    bool    `json:"rope_interleaved,omitempty"` // rope turns pairs of neighbours, not of both halves of a head
 	Rope           Rope    `json:"rope,omitzero"`
 	Mixture        Mixture `json:"mixture,omitzero"`
 	FP8            FP8     `json:"fp8,omitzero"` // of linear layers; none if it is zero
@@ -104,13 +105,15 @@ func (c *Config) Check() error {
 	case c.Heads%c.KVHeads != 0:
 		return fmt.Errorf("heads is %d, want a multiple of kv_heads, %d", c.Heads, c.KVHeads)
 	case c.Positions == "rope" && c.headWidth()%2 != 0:
-		return fmt.Errorf("heads have the width %d, want an even width: rope turns their halves", c.headWidth())
+		return fmt.Errorf("heads have the width %d, want an even width: rope turns pairs", c.headWidth())
 	case c.Positions == "rope" && !(c.RopeBase >= 1 && c.RopeBase <= math.MaxFloat64):
 		return fmt.Errorf("rope_base is %v, want at least 1", c.RopeBase)
 	case !(c.Dropout >= 0 && c.Dropout < 1):
 		return fmt.Errorf("dropout is %v, want at least 0 and less than 1", c.Dropout)
 	case !(c.Eps > 0 && c.Eps <= 1) || float32(c.Eps) == 0:
 		return fmt.Errorf("eps is %v, want more than 0 and at most 1", c.Eps)
+	case c.Positions != "rope" && c.Interleaved:
+		return fmt.Errorf("rope_interleaved is true, and positions are %s", c.Positions)
 	case c.Positions != "rope" && c.Rope != (Rope{}):
 		return fmt.Errorf("rope is scaled, and positions are %s", c.Positions)
 	}

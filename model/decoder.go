@@ -123,8 +123,10 @@ func (d *decoder) dropout(name string, x Ref) Ref {
 
 // tables returns the inputs that are the same in every run: where sequences start, positions, and the tables of rope.
 func (d *Decoder) tables(q *engine.Queue) (map[string]*tensor.Tensor, error) {
-	list := map[string]*tensor.Tensor{}
-	var failed error
+	list, failed := d.Config.ropeTables(q.Device())
+	if failed != nil {
+		return nil, failed
+	}
 	put := func(name string, t *tensor.Tensor, err error) {
 		if list[name] = t; err != nil && failed == nil {
 			failed = err
@@ -152,11 +154,6 @@ func (d *Decoder) tables(q *engine.Queue) (map[string]*tensor.Tensor, error) {
 	positions("position", 1)
 	positions("position.q", d.Config.Heads)
 	positions("position.k", d.Config.KVHeads)
-	if d.Config.Positions == "rope" {
-		cos, sin, err := d.Config.ropeTables(q.Device())
-		put("cos", cos, err)
-		put("sin", sin, err)
-	}
 	if n := d.Config.Mixture.Experts; d.Program.Value("router.bias") != nil {
 		t, err := tensor.FromFloat32(q.Device(), num.F32, make([]float32, n), n)
 		put("router.bias", t, err)

@@ -121,9 +121,13 @@ func (n *network) turn(x row, width, position int, cos, sin []float32) row {
 	for at := 0; at < len(x); at += width {
 		for i := range width / 2 {
 			c, s := float64(cos[position*width/2+i]), float64(sin[position*width/2+i])
-			a, b := x[at+i], x[at+width/2+i]
-			y[at+i] = a.times(c).sub(b.times(s))
-			y[at+width/2+i] = a.times(s).add(b.times(c))
+			first, second := at+i, at+width/2+i
+			if n.Interleaved {
+				first, second = at+2*i, at+2*i+1
+			}
+			a, b := x[first], x[second]
+			y[first] = a.times(c).sub(b.times(s))
+			y[second] = a.times(s).add(b.times(c))
 		}
 	}
 	return y
@@ -392,7 +396,10 @@ func configs() map[string]Config {
 	olmoe := tiny
 	olmoe.HeadNorm, olmoe.HiddenBias, olmoe.Rope = "all", true, Rope{Kind: "linear", Factor: 2}
 	olmoe.Mixture = Mixture{Experts: 3, PerToken: 2, Hidden: 4, Dense: NumbersOf(0), Balance: 0.25}
-	return map[string]Config{"llama": llama, "gpt": gpt, "gemma": gemma, "olmo": olmo, "mixture": mixture, "olmoe": olmoe}
+	neighbours := tiny
+	neighbours.Interleaved, neighbours.HeadNorm, neighbours.KVHeads = true, "each", 1
+	neighbours.Rope = Rope{Kind: "yarn", Factor: 4, Original: 4, Fast: 0.5, Slow: 0.01, Amplitude: 1.25}
+	return map[string]Config{"neighbours": neighbours, "llama": llama, "gpt": gpt, "gemma": gemma, "olmo": olmo, "mixture": mixture, "olmoe": olmoe}
 }
 
 // TestGradients holds the gradients of a decoder of two layers to differences of its whole loss, which an

@@ -69,13 +69,9 @@ func NewInference(c Config, s InferenceShape) (*Inference, error) {
 // Constants returns the inputs that are the same in every run: the tables of rope, and zeros for routers without
 // biases. The caller closes them.
 func (x *Inference) Constants(q *engine.Queue) (map[string]*tensor.Tensor, error) {
-	list := map[string]*tensor.Tensor{}
-	if x.Config.Positions == "rope" {
-		cos, sin, err := x.Config.ropeTables(q.Device())
-		if err != nil {
-			return nil, err
-		}
-		list["cos"], list["sin"] = cos, sin
+	list, err := x.Config.ropeTables(q.Device())
+	if err != nil {
+		return nil, err
 	}
 	if n := x.Config.Mixture.Experts; x.Program.Value("router.bias") != nil {
 		t, err := tensor.FromFloat32(q.Device(), num.F32, make([]float32, n), n)

@@ -76,7 +76,7 @@ func TestIdentity(t *testing.T) {
 	identity("three sequences", tiny, 3)
 	for name, change := range map[string]func(c *Config){
 		"eps": func(c *Config) { c.Eps = 1e-6 }, "tied": func(c *Config) { c.Tied = true }, "bias": func(c *Config) { c.Bias = true },
-		"dropout": func(c *Config) { c.Dropout = 0.1 }, "layers": func(c *Config) { c.Layers = 1 }, "norm": func(c *Config) { c.Norm = "layer" },
+		"dropout": func(c *Config) { c.Dropout = 0.1 }, "layers": func(c *Config) { c.Layers = 1 }, "neighbours": func(c *Config) { c.Interleaved = true }, "norm": func(c *Config) { c.Norm = "layer" },
 		"positions": func(c *Config) { c.Positions = "learned" }, "gelu": func(c *Config) { c.FeedForward = "gelu" }, "heads": func(c *Config) { c.KVHeads = 1 },
 	} {
 		c := tiny
@@ -468,6 +468,7 @@ func TestConfigErrors(t *testing.T) {
 		"other sequences":       func(c *Config) { c.Rope = Rope{Kind: "dynamic", Factor: 2, Original: 3} },
 		"rope.low":              func(c *Config) { c.Rope = Rope{Kind: "llama3", Factor: 2, Original: 3, Low: 4, High: 1} },
 		"positions are":         func(c *Config) { c.Rope, c.Positions = Rope{Kind: "linear", Factor: 2}, "learned" },
+		"rope_interleaved is":   func(c *Config) { c.Interleaved, c.Positions = true, "learned" },
 		"mixture.experts":       func(c *Config) { c.Mixture.PerToken = 1 },
 		"mixture.per_token":     func(c *Config) { c.Mixture = Mixture{Experts: 2, PerToken: 3, Hidden: 1} },
 		"mixture.balance is -1": func(c *Config) { c.Mixture = Mixture{Experts: 2, PerToken: 1, Hidden: 1, Balance: -1} },

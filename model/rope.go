@@ -117,28 +117,55 @@ func mid(x ball.Big) float64 {
 	return v
 }
 
-// ropeTables returns the tables of cosines and sines of Block positions, in the memory of a device: the inputs
-// "cos" and "sin" of programs.
-func (c *Config) ropeTables(dev device.Device) (cos, sin *tensor.Tensor, err error) {
+// ropeLayout has the tables of rope, which are inputs of programs: for halves of heads "cos" and "sin", and for
+// neighbours "wave", in which a cosine and its sine are neighbours too.
+func (c *Config) ropeLayout() []ropeTable {
+	pairs := c.headWidth() / 2
+	if c.Interleaved {
+		return []ropeTable{{"wave", 2 * pairs, rope.Interleave}}
+	}
+	return []ropeTable{
+		{"cos", pairs, func(cos, _ []float32) []float32 { return cos }},
+		{"sin", pairs, func(_, sin []float32) []float32 { return sin }},
+	}
+}
+
+type ropeTable struct {
+	name string
+	cols int
+	of   func(cos, sin []float32) []float32
+}
+
+// ropeTables returns the tables of ropeLayout for Block positions, in the memory of a device; none where positions are
+// learned.
+func (c *Config) ropeTables(dev device.Device) (map[string]*tensor.Tensor, error) {
+	if c.Positions != "rope" {
+		return map[string]*tensor.Tensor{}, nil
+	}
 	pairs, f := c.headWidth()/2, rope.Frequencies{Base: c.RopeBase}
 	if c.Rope.Kind != "" && c.Rope.Kind != "dynamic" {
 		f = rope.Frequencies{Angles: c.Rope.angles(c.RopeBase, pairs)}
 	}
-	tables := [2][]float32{}
-	if tables[0], tables[1], err = rope.Table(c.Block, pairs, f); err != nil {
-		return nil, nil, err
+	cos, sin, err := rope.Table(c.Block, pairs, f)
+	if err != nil {
+		return nil, err
 	}
-	made := [2]*tensor.Tensor{}
-	for i, t := range tables {
-		if a := c.Rope.Amplitude; a != 0 {
+	if a := c.Rope.Amplitude; a != 0 {
+		for _, t := range [][]float32{cos, sin} {
 			for k := range t {
 				t[k] = float32(float64(t[k]) * a)
 			}
 		}
-		if made[i], err = tensor.FromFloat32(dev, num.F32, t, c.Block, pairs); err != nil {
-			made[0].Close()
-			return nil, nil, err
+	}
+	made := map[string]*tensor.Tensor{}
+	for _, t := range c.ropeLayout() {
+		if made[t.name], err = tensor.FromFloat32(dev, num.F32, t.of(cos, sin), c.Block, t.cols); err != nil {
+			delete(made, t.name)
+			for _, other := range made {
+				other.Close()
+			}
+			return nil, err
 		}
 	}
-	return made[0], made[1], nil
+	return made, nil
 }

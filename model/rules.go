@@ -58,6 +58,8 @@ var shippedRules = sync.OnceValue(func() map[*def.Definition]Rule {
 		RMSNorm1:                      {Backward: []*def.Definition{RMSNorm1Backward}},
 		Grouped:                       {Backward: []*def.Definition{GroupedX, GroupedW}},
 
+		rope.InterleavedForwardDefinition: {Backward: []*def.Definition{rope.InterleavedBackwardDefinition}},
+
 		router.SoftmaxForwardDefinition: {Backward: []*def.Definition{router.SoftmaxBackwardDefinition}},
 		router.SigmoidForwardDefinition: {Backward: []*def.Definition{router.SigmoidBackwardDefinition}},
 		combine.PermuteDefinition:       {Compose: permuteBackward},

@@ -34,6 +34,10 @@ type Operation struct {
 	// heads have 64 pairs, a token goes to a few experts. They are measured by default.
 	Usual map[string]int
 
+	// UsualIndex has the indices that models have, by name, where they are far from uniform: heads of a token have one
+	// position. They are measured.
+	UsualIndex map[string]Index
+
 	Data     []Data       // kinds of data on which accuracy is measured and stated
 	Bounds   []bound.Form // of the error of each output, for any data
 	Saved    []Saved      // inputs that are results of another definition
@@ -97,6 +101,15 @@ type Data struct {
 
 	// Index has lengths and pages by name. Others are uniform.
 	Index map[string]Index
+}
+
+// UsualData returns the first kind of data, with the indices that models have.
+func (o *Operation) UsualData() Data {
+	data := o.Data[0]
+	if o.UsualIndex != nil {
+		data.Index = o.UsualIndex
+	}
+	return data
 }
 
 // Several is how an operation computes several tensors together.

@@ -125,7 +125,7 @@ func Cases(operations []*op.Operation, f Filter) ([]*Case, error) {
 }
 
 func (r *row) newCase(o *op.Operation, t num.DType, shape string, sizes map[string]int) (*Case, error) {
-	c := &Case{Operation: o, Data: o.Data[0], DType: t}
+	c := &Case{Operation: o, Data: o.UsualData(), DType: t}
 	if i := slices.IndexFunc(o.Data, func(d op.Data) bool { return d.Name == r.data }); i >= 0 {
 		c.Data = o.Data[i]
 	}

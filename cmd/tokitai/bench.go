@@ -53,7 +53,8 @@ second together with the copies between them. Before each call the CPU's workers
 own clock, with empty caches, and a copy there moves as many bytes as the operation.
 
 GB/s counts the least possible traffic: each input read once, each output written
-once; of a table that is read by index, only the rows that are read. The share is this
+once; of a table that is read by index, only the rows that are read. Indices are random,
+but for positions of heads: 32 heads of each token follow each other. The share is this
 speed divided by the speed of the copies between the calls, which count what they read
 and write: 1 is as fast as copying. Matrix products have GFLOP/s instead, with two
 operations for a product and a sum; attention counts every query with every key of its

@@ -243,6 +243,7 @@ func positionsText(c *model.Config) string {
 		return fmt.Sprintf("%s, up to %d tokens", c.Positions, c.Block)
 	}
 	s := fmt.Sprintf("rope of base %v", c.RopeBase)
+	s += when(c.Interleaved, ", pairs of neighbours")
 	if c.Rope.Kind != "" {
 		s += fmt.Sprintf(", scaled by %s, factor %v", c.Rope.Kind, c.Rope.Factor)
 	}

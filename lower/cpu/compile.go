@@ -142,7 +142,7 @@ type compiler struct {
 // compileRowwise turns the plan of a definition into instructions.
 func compileRowwise(d *def.Definition, dtypes []num.DType, class Class) (Program, error) {
 	if stages := d.LazyStages(dtypes); stages != nil {
-		return CompileStages(d, stages, func(part *def.Definition, dtypes []num.DType) (Program, error) {
+		return CompileStages(d, stages, nil, func(part *def.Definition, dtypes []num.DType) (Program, error) {
 			return compileRowwise(part, dtypes, class)
 		})
 	}

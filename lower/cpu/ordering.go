@@ -4,7 +4,38 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"unsafe"
 )
+
+// OrderCode is machine code for orderings of rows of words of 32 bits.
+type OrderCode interface {
+	NewOrderer() Orderer // for one worker
+	String() string      // lists the code
+
+	// MostRanked returns up to how many columns it ranks rows faster than orderMemory: rows of which only a few of
+	// the first elements matter, or others.
+	MostRanked(fewMatter bool) int
+}
+
+// Orderer orders rows as orderMemory does, many in a call.
+type Orderer interface {
+	// Rank sets the ranks of rows of cols elements.
+	Rank(rank []int32, x []float32, cols int)
+
+	// Pack packs rows.
+	Pack(p Packing)
+}
+
+// Packing describes rows that are packed: of each the values that are kept, by column, and then Fill.
+type Packing struct {
+	Keep      []int32   // rows of Cols elements, 0 or 1
+	X         []float32 // as many rows of values, or one for all
+	Cols      int
+	Out       unsafe.Pointer // rows of Slots words
+	OutStride int            // in bytes
+	Slots     int            // at least 1
+	Fill      uint32
+}
 
 // orderMemory is the memory with which a worker orders rows.
 type orderMemory struct {
@@ -12,6 +43,7 @@ type orderMemory struct {
 	counts         [4][256]uint32
 	masses         [1 << digitBits]uint64
 	slots, row     []float32
+	code           Orderer // nil for none
 }
 
 // digitBits is the width of the digits by which a selection descends: 11, 11 and 10 bits.
@@ -61,10 +93,13 @@ func (m *orderMemory) rank(rank []int32, x []float32) {
 	}
 }
 
+// isFew reports whether so few first elements of a row matter that it is not sorted.
+func isFew(limit, cols int) bool { return limit <= min(cols/4, fewEntries) }
+
 // rankBelow sets the ranks below a limit, and those of other elements to the largest number. It keeps the
 // first entries that it has seen in order: a later one seldom comes before the last of them.
 func (m *orderMemory) rankBelow(limit int, rank []int32, x []float32) {
-	if limit > len(x)/4 || limit > fewEntries {
+	if !isFew(limit, len(x)) {
 		m.rank(rank, x)
 		return
 	}

@@ -22,12 +22,14 @@ type staged struct {
 	dtypes [][]num.DType // by stage: of the part's operands
 	limits []*def.Node   // by stage: the number below which ranks matter, or nil
 	counts []bool        // by stage: whether the part counts its elements from the first row on
+	code   OrderCode     // nil for none
 	jobs   sync.Pool
 }
 
-// CompileStages returns the program of a definition's stages; compile makes those of its parts.
-func CompileStages(d *def.Definition, stages *def.Stages, compile func(part *def.Definition, dtypes []num.DType) (Program, error)) (Program, error) {
-	p := &staged{d: d, stages: stages, parts: make([]Program, len(stages.List)), dtypes: make([][]num.DType, len(stages.List)), limits: make([]*def.Node, len(stages.List)), counts: make([]bool, len(stages.List))}
+// CompileStages returns the program of a definition's stages; compile makes those of its parts, and code, if it is
+// not nil, orders rows.
+func CompileStages(d *def.Definition, stages *def.Stages, code OrderCode, compile func(part *def.Definition, dtypes []num.DType) (Program, error)) (Program, error) {
+	p := &staged{d: d, stages: stages, parts: make([]Program, len(stages.List)), dtypes: make([][]num.DType, len(stages.List)), limits: make([]*def.Node, len(stages.List)), counts: make([]bool, len(stages.List)), code: code}
 	for i := range stages.List {
 		s := &stages.List[i]
 		if s.Part == nil {
@@ -58,6 +60,9 @@ func (p *staged) String() string {
 			fmt.Fprintf(&b, "stage %d: %s of each row\n", i+1, s.Ordering.Op)
 		}
 	}
+	if p.code != nil {
+		fmt.Fprintf(&b, "orderings of rows:\n%s", p.code)
+	}
 	return b.String()
 }
 
@@ -87,7 +92,11 @@ func (p *staged) Bind(c *lower.Call, workers int) Job {
 	j.workers, j.stage, j.row, j.part = workers, -1, c.Rows, nil
 	j.perItem = max(1, 1<<12/c.Cols)
 	for len(j.sorters) < workers {
-		j.sorters = append(j.sorters, orderMemory{})
+		m := orderMemory{}
+		if p.code != nil {
+			m.code = p.code.NewOrderer()
+		}
+		j.sorters = append(j.sorters, m)
 	}
 	j.values = growAll(j.values, len(p.stages.Values))
 	for i, v := range p.stages.Values {
@@ -199,8 +208,65 @@ func (j *stagedJob) Do(worker, item int) {
 		return
 	}
 	m := &j.sorters[worker]
-	for row := item * j.perItem; row < min((item+1)*j.perItem, j.call.Rows); row++ {
+	from, to := item*j.perItem, min((item+1)*j.perItem, j.call.Rows)
+	if m.code != nil && j.orderAll(m, from, to) {
+		return
+	}
+	for row := from; row < to; row++ {
 		j.order(m, row)
+	}
+}
+
+// orderAll computes an ordering of rows by machine code; it reports whether there is some for them.
+func (j *stagedJob) orderAll(m *orderMemory, from, to int) bool {
+	s, cols := &j.p.stages.List[j.stage], j.call.Cols
+	if s.Need > 0 || from == to {
+		return false
+	}
+	// rows returns the rows of a value between stages, or the one row that it has.
+	rows := func(k int) []float32 {
+		at := s.Operands[k] - len(j.call.Operands)
+		if at < 0 {
+			return nil
+		}
+		if n, _ := j.sizeOf(j.p.stages.Values[at].Extent); n == 1 {
+			return j.values[at][:cols]
+		}
+		return j.values[at][from*cols : to*cols]
+	}
+	switch s.Ordering.Op {
+	case def.OpRank:
+		x, rank := rows(0), ints(rows(1))
+		if cols > j.p.code.MostRanked(isFew(j.rankLimit(), cols)) || x == nil || len(x) != len(rank) {
+			return false
+		}
+		m.code.Rank(rank, x, cols)
+		return true
+	case def.OpPacked:
+		out := j.operand(s.Operands[len(s.Operands)-1], num.I32)
+		keep, x := ints(rows(0)), rows(1)
+		if out.DType.Size() != 4 || out.Cols == 0 || x == nil || len(keep) != (to-from)*cols {
+			return false
+		}
+		p := Packing{Keep: keep, X: x, Cols: cols, Out: unsafe.Pointer(&out.Data[4*from*out.Stride]), OutStride: 4 * out.Stride, Slots: out.Cols}
+		if s.Ordering.Type == def.Int {
+			p.Fill = 1<<32 - 1
+		}
+		m.code.Pack(p)
+		return true
+	}
+	return false
+}
+
+// rankLimit returns the number below which the ranks of the stage matter.
+func (j *stagedJob) rankLimit() int {
+	switch n := j.p.limits[j.stage]; {
+	case n == nil:
+		return math.MaxInt32
+	case n.Op == def.OpParam:
+		return max(0, int(j.call.Params[n.Param]))
+	default:
+		return max(0, int(n.Int))
 	}
 }
 
@@ -238,15 +304,7 @@ func (j *stagedJob) order(m *orderMemory, row int) {
 		fromSlots(of(2), ints(of(0)), m.slots)
 		return
 	case def.OpRank:
-		limit := math.MaxInt32
-		switch n := j.p.limits[j.stage]; {
-		case n == nil:
-		case n.Op == def.OpParam:
-			limit = max(0, int(j.call.Params[n.Param]))
-		default:
-			limit = max(0, int(n.Int))
-		}
-		m.rankBelow(limit, ints(of(1)), of(0))
+		m.rankBelow(j.rankLimit(), ints(of(1)), of(0))
 		return
 	case def.OpRowKth:
 		ints(result[:])[0] = m.kth(of(0), int(ints(of(1))[0]))

@@ -38,7 +38,7 @@ func TestLazyStages(t *testing.T) {
 		hasMax := func(part *def.Definition) bool {
 			return slices.ContainsFunc(part.Exec().Nodes, func(n *def.Node) bool { return n.Op == def.OpRowMax })
 		}
-		p, err := CompileStages(d, stages, func(part *def.Definition, dtypes []num.DType) (Program, error) {
+		p, err := CompileStages(d, stages, nil, func(part *def.Definition, dtypes []num.DType) (Program, error) {
 			p, err := compileRowwise(part, dtypes, Short)
 			if hasMax(part) {
 				p = counted{p, &computed}

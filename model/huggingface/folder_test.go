@@ -560,6 +560,7 @@ func TestDescribeRefuses(t *testing.T) {
 		"layer norm":       func(c *model.Config) { c.Norm = "layer" },
 		"logit cap":        func(c *model.Config) { c.LogitCap = 3 },
 		"scaled embedding": func(c *model.Config) { c.EmbedScale = 2 },
+		"neighbours":       func(c *model.Config) { c.Interleaved = true },
 		"two windows":      func(c *model.Config) { c.QKVBias, c.Windows = true, model.NumbersOf(2, 3) },
 	} {
 		c := small

@@ -253,6 +253,20 @@ func TestClausesCover(t *testing.T) {
 			"dy1": {{1, 0x1p-130}, {1, 1}}, "dy2": {{1, 1}, {1, 1}}, "x1": {{1, 1}, {1, 1}}, "x2": {{1, 1}, {1, nan}}, "gamma1": {{1, 1}}, "gamma2": {{1, 1}},
 			"rstd": {{1}, {1}}, "position": {{0}, {7}}, "cos": {{1, 1}}, "sin": {{0.5, 0.5}}}, num.F32, map[string]string{
 			"C2": "dx1[1] dx2[1] dgamma1[0] dgamma2[0]", "C3": "dx1[1] dx2[1]", "C4": "dgamma2[0,1]", "C7": "dx1[0,1] dx2[0,1]"}},
+		{rope.InterleavedNormForwardDefinition, []float64{0}, map[string]rows{
+			"x": {{1, 1, 1, 1}, {1, 1, nan, 1}, {1, 1, inf, 1}, {0, 0x1p-80, 0, 0}, {1e20, 1, 1, 1}}, "gamma": {{1, 1, nan, 1}},
+			"position": {{3}, {0}, {0}, {0}, {0}}, "wave": {{1, 1, 1, 1}}}, num.F32, map[string]string{
+			"C3": "y0", "C5": "y1 rstd1", "C6": "y2 rstd2 y4 rstd4", "C7": "y3 rstd3", "C8": "y[0,2] y[0,3] y[1,2] y[1,3] y[2,2] y[2,3] y[3,2] y[3,3] y[4,2] y[4,3]"}},
+		{rope.InterleavedNormForwardDefinition, []float64{1}, map[string]rows{"x": {{1, 1, 0x1p-20, 1}}, "gamma": {{65504, -65504, 1, 1}}, "position": {{0}}, "wave": {{1, 1, 1, 1}}}, num.F16, map[string]string{
+			"C9": "y[0,0] y[0,2] y[0,3]"}},
+		{rope.InterleavedNormBackwardDefinition, nil, map[string]rows{
+			"dy": {{1, 1, 1, 1}, {nan, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}}, "x": {{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, inf, 1}, {1, 1, 1, 1}}, "gamma": {{1, 1, 1, 1}},
+			"rstd": {{1}, {1}, {1}, {0}}, "position": {{0}, {0}, {0}, {0}}, "wave": {{1, 0.5, 1, 0.5}}}, num.F32, map[string]string{
+			"C4": "dx1", "C5": "dgamma[0,0] dgamma[0,1]", "C6": "dx2", "C7": "dx3"}},
+		{rope.InterleavedNormBackwardDefinition, nil, map[string]rows{
+			"dy": {{1, 1, 0x1p-130, 1}, {1, 1, 1, 1}}, "x": {{1, 1, 1, 1}, {1, 1, 1, nan}}, "gamma": {{1, 1, 1, 1}},
+			"rstd": {{1}, {1}}, "position": {{0}, {7}}, "wave": {{1, 0.5, 1, 0.5}}}, num.F32, map[string]string{
+			"C2": "dx1 dgamma0", "C4": "dx1", "C5": "dgamma[0,3]", "C8": "dx[0,2] dx[0,3]"}},
 		{attention.ForwardDefinition, []float64{1}, map[string]rows{ // three queries of two keys, and two of two
 			"q": {{1}, {1}, {1}, {1}, {1}}, "k": {{-inf}, {1}, {2}, {nan}}, "v": {{1}, {1}, {inf}, {1}}, "qstart": {{0}, {3}, {5}}, "kstart": {{0}, {2}, {4}}}, num.F32, map[string]string{
 			"C5": "o0 lse0 o1 lse1", "C6": "o1 lse1 o2 lse2 o4 lse4", "C7": "o3 o4", "C8": "o0 lse0 o1 lse1 o2 lse2 o3 lse3 o4 lse4"}},

@@ -125,8 +125,13 @@ var rstdBound = bound.Form{
 func rstdOf(x1, x2 []float64, eps float64) (rstd, rho float64) {
 	C := len(x1)
 	square := bound.Sum(C, func(i int) float64 { return x1[i]*x1[i] + x2[i]*x2[i] }) / float64(2*C)
+	return inverseOf(square, bound.RowHeight(C)+4, eps)
+}
+
+// inverseOf returns rstd and rho by the mean square, whose computation has that many roundings.
+func inverseOf(square float64, roundings int, eps float64) (rstd, rho float64) {
 	rstd = 1 / math.Sqrt(square+eps)
-	f := u*float64(bound.RowHeight(C)+4)*square + 0x1p-149
+	f := u*float64(roundings)*square + 0x1p-149
 	if q := bound.More * f / (square + eps); q < 1 {
 		t := q * (1 + q) / 2
 		return rstd, t/(1-t) + 3*u
@@ -137,7 +142,7 @@ func rstdOf(x1, x2 []float64, eps float64) (rstd, rho float64) {
 // gradient is what the gradients of one element of a half are made of, with bounds of the errors.
 type gradient struct{ g, gError, xhat, xError, t, tError float64 }
 
-// gradients returns both halves of an element. g is turned back; xhat = x·rstd has a rounding and
+// gradientsOf returns both halves of an element. g is turned back; xhat = x·rstd has a rounding and
 // 2^-150; t = g·gamma has the error of g times |gamma|, a rounding and 2^-150.
 func gradientsOf(call *bound.Call) func(r, i int) [2]gradient {
 	dy1, dy2, rstd, angle := call.Matrix("dy1"), call.Matrix("dy2"), call.Matrix("rstd"), angleOf(call)
@@ -146,15 +151,17 @@ func gradientsOf(call *bound.Call) func(r, i int) [2]gradient {
 	return func(r, i int) (list [2]gradient) {
 		c, s := angle(r, i)
 		for k, g := range turns(dy1.At(r, i), dy2.At(r, i), c, s, true) {
-			e := &list[k]
-			e.g, e.gError = g.value, g.error()
-			e.xhat = x[k].At(r, i) * rstd.At(r, 0)
-			e.xError = u*math.Abs(e.xhat) + bound.Tiny
-			e.t = e.g * gamma[k].At(0, i)
-			e.tError = math.Abs(gamma[k].At(0, i))*e.gError + u*math.Abs(e.t) + bound.Tiny
+			list[k] = gradientOf(g, x[k].At(r, i), rstd.At(r, 0), gamma[k].At(0, i))
 		}
 		return list
 	}
+}
+
+func gradientOf(g turned, x, rstd, gamma float64) gradient {
+	e := gradient{g: g.value, gError: g.error(), xhat: x * rstd, t: g.value * gamma}
+	e.xError = u*math.Abs(e.xhat) + bound.Tiny
+	e.tError = math.Abs(gamma)*e.gError + u*math.Abs(e.t) + bound.Tiny
+	return e
 }
 
 // dxBound: a term t1·xhat1 + t2·xhat2 of k has the errors of its factors, and a rounding and 2^-150
@@ -203,21 +210,29 @@ func dxBound(output string, which int) bound.Form {
 	}
 }
 
-// dgammaBound: a term g·xhat has the errors of its factors, a rounding and 2^-150; H additions
-// follow.
+// dgammaBound is that of one half.
 func dgammaBound(output string, which int) bound.Form {
 	text := []string{"bound = 1.001*sum over the rows of (|xhat|*G + |g1|*X + u*|g1*xhat| + 2^-150) + g(H(R,C)) * sum over the rows of |g1*xhat|, letters as for dx1"}
 	if which == 1 {
 		text = []string{"bound as for dgamma1, of the second half"}
 	}
+	return factorBound(output, text, func(call *bound.Call) func(r, i int) gradient {
+		at := gradientsOf(call)
+		return func(r, i int) gradient { return at(r, i)[which] }
+	})
+}
+
+// factorBound bounds the gradient of a factor of a norm: a term g·xhat has the errors of its factors, a
+// rounding and 2^-150; H additions follow.
+func factorBound(output string, text []string, of func(call *bound.Call) func(r, i int) gradient) bound.Form {
 	return bound.Form{
 		Output: output, Text: text,
 		At: func(call *bound.Call) func(r, c int) float64 {
-			at, a := gradientsOf(call), call.Operands[0]
+			at, a := of(call), call.Operands[0]
 			return func(_, i int) float64 {
 				abs, own := 0.0, 0.0
 				for r := range a.Rows {
-					e := at(r, i)[which]
+					e := at(r, i)
 					term := math.Abs(e.g * e.xhat)
 					abs += term
 					own += math.Abs(e.xhat)*e.gError + math.Abs(e.g)*e.xError + u*term + bound.Tiny

@@ -153,12 +153,6 @@ func normResult(c *bound.Call) func(operand, row, col int) float64 {
 func gradientResult(c *bound.Call) func(operand, row, col int) float64 {
 	at, rstd := gradientsOf(c), op.InputOf(c, "rstd")
 	R, C := c.Operands[0].Rows, c.Operands[0].Cols
-	over := func(n int, term func(i int) float64) float64 {
-		if abs := bound.Sum(n, func(i int) float64 { return math.Abs(term(i)) }); op.MayOverflow(abs) {
-			return abs
-		}
-		return bound.Sum(n, term)
-	}
 	rows := op.ByRow(func(row int) float64 {
 		return over(C, func(i int) float64 {
 			both := at(row, i)
@@ -174,4 +168,12 @@ func gradientResult(c *bound.Call) func(operand, row, col int) float64 {
 		e := at(row, col)[k]
 		return (e.t - e.xhat*rows(row)) * rstd(row, 0)
 	}
+}
+
+// over returns a sum; of one that may overflow in some order the sum of the magnitudes.
+func over(n int, term func(i int) float64) float64 {
+	if abs := bound.Sum(n, func(i int) float64 { return math.Abs(term(i)) }); op.MayOverflow(abs) {
+		return abs
+	}
+	return bound.Sum(n, term)
 }

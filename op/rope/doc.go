@@ -24,6 +24,7 @@
 // With a norm, the mean square is that of all d elements: one row sum of the C terms
 // fma(x1, x1, x2*x2), divided by 2*C. x*rstd and its product with gamma are rounded to binary32, and
 // not to the storage format, before they are turned. gamma1 and gamma2 are the halves of one vector.
+// Of pairs of neighbours, the row sum has the C squares one by one, as in package rmsnorm.
 //
 // Arithmetic is binary32: every operation above is rounded once, and results once more when they
 // are stored.
@@ -166,4 +167,55 @@
 //	C2  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided; position has one value for each row, and the last of an odd number of columns is turned with +0
 //	C3  a position below 0 or from P on is refused before anything is written; where bad indices are skipped, c and s of its row are +0
 //	C4  dx has memory of its own: every element reads its partner too, and any overlap is refused
+//
+// # rope.interleaved.norm.forward
+//
+//	rstd[r] = 1 / sqrt(sum over i of x[r,i]^2 / C + eps),  h[r,i] = x[r,i]*rstd[r]*gamma[i]
+//	y[r,2i] = h[r,2i]*c - h[r,2i+1]*s,  c = wave[position[r],2i],  s = wave[position[r],2i+1]
+//	y[r,2i+1] = h[r,2i]*s + h[r,2i+1]*c
+//
+//	operand   shape  dtypes        note
+//	x         R,C    f16 bf16 f32
+//	gamma     C      as x, or f32
+//	wave      P,C    f32           read in the rows that position name; no output may overlap it
+//	position  R      i32           int32 in 0..P-1
+//	y         R,C    as x          fully written
+//	rstd      R      f32           fully written
+//
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided; position has one value for each row, and the last of an odd number of columns is turned with +0
+//	C2  eps is finite, also as binary32, and at least 0
+//	C3  a position below 0 or from P on is refused before anything is written; where bad indices are skipped, c and s of its row are +0
+//	C4  h is not rounded to a storage format before it is turned; rstd is that of rmsnorm.forward, and if x is f32, y is that of rope.interleaved.forward on the y of rmsnorm.forward, bit for bit
+//	C5  a NaN in a row of x makes the row of y and its rstd NaN
+//	C6  an infinity in a row of x, or a sum of squares that overflows, gives rstd +0, and NaN in the pairs that have the infinity
+//	C7  eps 0 as binary32 and a mean square of 0, or one that underflows to it, give rstd +Inf, and results that are infinite or NaN
+//	C8  a NaN or an infinity in gamma makes both columns of its pair NaN or infinite, and reaches nothing else
+//	C9  subnormals are kept, and a result too large for its format is infinite
+//	C10 y has memory of its own: every element reads its partner too, and any overlap is refused
+//
+// # rope.interleaved.norm.backward
+//
+//	g[r,2i] = dy[r,2i]*c + dy[r,2i+1]*s,  g[r,2i+1] = dy[r,2i+1]*c - dy[r,2i]*s,  c = wave[position[r],2i],  s = wave[position[r],2i+1]
+//	xhat[r,i] = x[r,i]*rstd[r],  u[r,i] = g[r,i]*gamma[i],  k[r] = sum over i of u[r,i]*xhat[r,i] / C
+//	dx[r,i] = (u[r,i] - xhat[r,i]*k[r])*rstd[r],  dgamma[i] = sum over r of g[r,i]*xhat[r,i]
+//
+//	operand   shape  dtypes         note
+//	dy        R,C    f16 bf16 f32
+//	x         R,C    as dy
+//	gamma     C      as dy, or f32
+//	rstd      R      f32
+//	wave      P,C    f32            read in the rows that position name; no output may overlap it
+//	position  R      i32            int32 in 0..P-1
+//	dx        R,C    as dy          fully written; may be x itself
+//	dgamma    C      as gamma       fully written
+//
+//	C1  R >= 0, C >= 1; leading dimensions count as rows, and rows may be strided; position has one value for each row, and the last of an odd number of columns is turned with +0
+//	C2  a position below 0 or from P on is refused before anything is written; where bad indices are skipped, c and s of its row are +0
+//	C3  if dy is f32, dx and dgamma are those of rmsnorm.backward on the dx of rope.interleaved.backward, bit for bit
+//	C4  a NaN in a row of dy, x or rstd makes the row of dx NaN, one in gamma all of them
+//	C5  a NaN in a column of dy makes dgamma NaN in both columns of its pair, one in a column of x in that column, one in rstd in all
+//	C6  an infinity in a row of dy, x or rstd makes the row of dx infinite or NaN
+//	C7  rstd is used as given: a finite one need not belong to x, and rstd 0 makes the row of dx zeros
+//	C8  subnormals are kept; results that overflow are infinite, and a sum that overflows counts as an infinity in its row or column
+//	C9  dx may be x itself; any other overlap is refused
 package rope

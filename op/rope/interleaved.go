@@ -84,13 +84,18 @@ func Waves(dev device.Device, positions, pairs int, f Frequencies) (*tensor.Tens
 	if err != nil {
 		return nil, err
 	}
-	wave := make([]float32, 0, 2*len(cos))
-	for i := range cos {
-		wave = append(wave, cos[i], sin[i])
-	}
-	t, err := tensor.FromFloat32(dev, num.F32, wave, positions, 2*pairs)
+	t, err := tensor.FromFloat32(dev, num.F32, Interleave(cos, sin), positions, 2*pairs)
 	if err != nil {
 		return nil, fmt.Errorf("rope: %w", err)
 	}
 	return t, nil
+}
+
+// Interleave returns a table in which each cosine is followed by its sine.
+func Interleave(cos, sin []float32) []float32 {
+	wave := make([]float32, 0, 2*len(cos))
+	for i := range cos {
+		wave = append(wave, cos[i], sin[i])
+	}
+	return wave
 }

@@ -62,35 +62,15 @@ func backward(p mutants.Parts) func(a, b, c, s float32) (y1, y2 float32) {
 	}
 }
 
-// neighbours is a kernel that turns pairs of neighbours in some form. pair returns the columns of pair i
-// of n columns; the second may be beyond them.
+// neighbours is a kernel that turns pairs of neighbours in some form.
 func neighbours(of row, pair func(i, n int) (a, b int), form func(a, b, c, s float32) (y1, y2 float32)) mutants.Plain {
 	return mutants.Plain{Body: func(c *mutants.Call) {
 		from, to := "x", "y"
 		if c.Definition == rope.InterleavedBackwardDefinition {
 			from, to = "dy", "dx"
 		}
-		x, y, wave := c.In(from), c.In(to), c.In("wave")
-		at := func(row []float32, i int) float32 {
-			if i < len(row) {
-				return row[i]
-			}
-			return 0
-		}
-		zeros := make([]float32, x.Cols)
-		for r := range x.Rows {
-			waves := zeros
-			if p := of(int(c.Index[r]), wave.Rows); p >= 0 {
-				waves = wave.Row(p)
-			}
-			for i := range (x.Cols + 1) / 2 {
-				a, b := pair(i, x.Cols)
-				y1, y2 := form(at(x.Row(r), a), at(x.Row(r), b), at(waves, 2*i), at(waves, 2*i+1))
-				y.Row(r)[a] = y1
-				if b < x.Cols {
-					y.Row(r)[b] = y2
-				}
-			}
+		for r := range c.In(from).Rows {
+			turnRow(c, r, c.In(to).Row(r), c.In(from).Row(r), of, pair, form)
 		}
 	}}
 }
@@ -378,6 +358,65 @@ func wrong() []mutants.Mutant {
 	}))
 	l.Of(rope.InterleavedBackwardDefinition, num.BF16)
 	l.Add("bad-position-wraps", "a position is taken modulo the rows of the table", mutants.PromisesBits, neighbours(func(p, rows int) int { return ((p % rows) + rows) % rows }, adjacent, backward(mutants.Ordered(nil))))
+
+	changedHead := func(change func(n *head)) mutants.Plain {
+		n := usualHead(ordered)
+		change(&n)
+		return mutants.Plain{Body: n.body(ordered)}
+	}
+	asHalves := func(i, n int) (a, b int) { return i, i + (n+1)/2 }
+	l.Of(rope.InterleavedNormForwardDefinition, num.F16)
+	l.Add("halves", "pairs are columns of both halves, not neighbours", mutants.AnyOrder, changedHead(func(n *head) { n.pair = asHalves }))
+	l.Add("turned-first", "gamma scales after the turn", mutants.AnyOrder, changedHead(func(n *head) {
+		n.before, n.after = func(x, rstd, _ float32) float32 { return x * rstd }, func(y, gamma float32) float32 { return y * gamma }
+	}))
+	l.Add("sum-over-pairs", "the sum of squares is divided by the number of pairs", mutants.AnyOrder, changedHead(func(n *head) { n.count = func(cols int) float32 { return float32(cols+1) / 2 } }))
+	l.Add("gamma-of-the-pair", "the first column's gamma scales both of its pair", mutants.AnyOrder, before(func(c *mutants.Call) {
+		gamma := c.In("gamma").V
+		for i := 1; i < len(gamma); i += 2 {
+			gamma[i] = gamma[i-1]
+		}
+	}))
+	l.Add("norm-rounded", "what is normalized is rounded to f16 before it is turned, as two kernels do", mutants.Stable, changedHead(func(n *head) {
+		n.before = func(x, rstd, gamma float32) float32 { return num.Round(num.F16, x*rstd*gamma) }
+	}))
+	l.Add("last-of-odd", "the last of an odd number of columns is left out of the mean square", mutants.PromisesBits, changedHead(func(n *head) {
+		n.square = func(a float32, i, cols int) float32 {
+			if i == cols-1 && cols%2 == 1 {
+				return 0
+			}
+			return a * a
+		}
+	}))
+	l.Of(rope.InterleavedNormForwardDefinition, num.F32)
+	l.Add("norm-left-out", "heads are turned as they are", mutants.AnyOrder, changedHead(func(n *head) { n.before = func(x, _, gamma float32) float32 { return x * gamma } }))
+	l.Of(rope.InterleavedNormForwardDefinition, num.BF16)
+	l.Add("not-turned", "heads are normalized alone", mutants.AnyOrder, changedHead(func(n *head) { n.turn = func(a, b, _, _ float32) (y1, y2 float32) { return a, b } }))
+	changedHeadGradients := func(change func(n *headGradients)) mutants.Plain {
+		n := usualHeadGradients(ordered)
+		change(&n)
+		return mutants.Plain{Body: n.body(ordered)}
+	}
+	l.Of(rope.InterleavedNormBackwardDefinition, num.F16)
+	l.Add("halves", "pairs are columns of both halves, not neighbours", mutants.AnyOrder, changedHeadGradients(func(n *headGradients) { n.pair = asHalves }))
+	l.Add("turned-forward", "gradients are turned by the angle, not back", mutants.AnyOrder, changedHeadGradients(func(n *headGradients) { n.turn = plain }))
+	l.Add("not-turned-back", "gradients reach the norm as they are", mutants.AnyOrder, changedHeadGradients(func(n *headGradients) { n.turn = func(a, b, _, _ float32) (y1, y2 float32) { return a, b } }))
+	l.Add("projection-left-out", "the gradient of rstd is left out", mutants.AnyOrder, changedHeadGradients(func(n *headGradients) { n.mean = func(float32) float32 { return 0 } }))
+	l.Of(rope.InterleavedNormBackwardDefinition, num.F32)
+	l.Add("mean-over-pairs", "the mean is taken over the pairs", mutants.AnyOrder, changedHeadGradients(func(n *headGradients) { n.count = func(cols int) float32 { return float32(cols+1) / 2 } }))
+	l.Add("dgamma-of-dy", "dgamma is that of gradients before they are turned back", mutants.AnyOrder, mutants.Plain{Body: mutants.Answer, Edit: func(c *mutants.Call) {
+		x, dy := c.In("x"), c.In("dy")
+		for i := range x.Cols {
+			sum := float32(0)
+			for r := range x.Rows {
+				sum += dy.Row(r)[i] * x.Row(r)[i] * c.In("rstd").V[r]
+			}
+			c.In("dgamma").V[i] = sum
+		}
+	}})
+	l.Of(rope.InterleavedNormBackwardDefinition, num.BF16)
+	l.From(mutants.ZerosPass)
+	l.Add("zeros", "every gradient is zero", mutants.AnyOrder, mutants.Edited(mutants.Zeros))
 	return l.All
 }
 
@@ -400,6 +439,8 @@ func right() []mutants.Mutant {
 	ordered := mutants.Ordered(mutants.Ascending)
 	l.AddAll(rope.NormForwardDefinition, "ascending", "squares are added one after another", mutants.AnyOrder, mutants.Plain{Body: usual(ordered).body(ordered)})
 	l.AddAll(rope.NormBackwardDefinition, "ascending", "terms are added one after another", mutants.AnyOrder, mutants.Plain{Body: usualGradients(ordered).body(ordered)})
+	l.AddAll(rope.InterleavedNormForwardDefinition, "ascending", "squares are added one after another", mutants.AnyOrder, mutants.Plain{Body: usualHead(ordered).body(ordered)})
+	l.AddAll(rope.InterleavedNormBackwardDefinition, "ascending", "terms are added one after another", mutants.AnyOrder, mutants.Plain{Body: usualHeadGradients(ordered).body(ordered)})
 	return l.All
 }
 
@@ -409,5 +450,6 @@ func peers(p mutants.Parts) map[*def.Definition]func(*mutants.Call) {
 		rope.ForwardDefinition: turn(inside, forward(p)).Body, rope.BackwardDefinition: turn(inside, backward(p)).Body,
 		rope.NormForwardDefinition: usual(p).body(p), rope.NormBackwardDefinition: usualGradients(p).body(p),
 		rope.InterleavedForwardDefinition: neighbours(inside, adjacent, forward(p)).Body, rope.InterleavedBackwardDefinition: neighbours(inside, adjacent, backward(p)).Body,
+		rope.InterleavedNormForwardDefinition: usualHead(p).body(p), rope.InterleavedNormBackwardDefinition: usualHeadGradients(p).body(p),
 	}
 }

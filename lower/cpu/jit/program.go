@@ -148,7 +148,11 @@ type placedParam struct {
 // execute it in.
 func Compile(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (cpu.Program, error) {
 	if stages := d.LazyStages(dtypes); stages != nil {
-		return cpu.CompileStages(d, stages, func(part *def.Definition, dtypes []num.DType) (cpu.Program, error) {
+		code, err := orderCodeOf(set)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
+		return cpu.CompileStages(d, stages, code, func(part *def.Definition, dtypes []num.DType) (cpu.Program, error) {
 			if part.IsFlat() {
 				return Compile(part, dtypes, 0, set)
 			}
