@@ -96,7 +96,8 @@ type kernelTable [maxRows + 1][maxVectors + 1]int
 //	for k := range depth { x = fma(a[r][k], b[k][c], x) }
 //	out[r][c] = x
 //
-// It repeats that for each panel, with the same b. Distances are in bytes.
+// It repeats that for each panel: of rows with the same b, or of columns with the same a. Distances
+// are in bytes.
 //
 // Where the right operand is given as lines, b[k][c] is lines[c][k], the only panel is
 // packed without gaps, and there are as many columns as a vector has lanes. Lines that are
@@ -109,6 +110,7 @@ type multiplyFrame struct {
 	depth         int
 	panels        int // at least 1; the code counts it down
 	aPanel        int // from a panel to the next
+	bPanel        int
 	inPanel       int
 	outPanel      int
 	mask          uint64         // lanes of the last vector, one bit each
