@@ -166,6 +166,7 @@ type streamTileState struct {
 	query, packed        num.Array // what is multiplied, and memory to pack it
 	part, all            carried
 	hasPart, hasSegments bool
+	isZero               [streamTile / streamStrip]bool // the strips of part.o to which nothing has been added
 }
 
 // keyBlock is a block of keys and their values, packed when somebody sees some of them.
@@ -357,6 +358,9 @@ func (w *streamWorker) size(j *streamJob, rows, cols int) {
 // begin begins a segment of a tile.
 func (j *streamJob) begin(w *streamWorker, t *streamTileState, head, segment int) {
 	clear(t.part.o.Data)
+	for i := range t.isZero {
+		t.isZero[i] = true
+	}
 	t.hasPart = segment == 0 // which may see nothing
 	hasBase := segment == 0 && j.p.f.HasBase()
 	if hasBase {
@@ -536,11 +540,8 @@ func (j *streamJob) strip(w *streamWorker, t *streamTileState, head int, s strea
 	w.run(step.weigh[isPartial], s.rows, s.keys, j.params, w.arrays...)
 	copy(m.Data, w.n.Data)
 	copy(l.Data, w.sum.Data)
-	for _, a := range view[float32](&w.a, 0, 0, s.rows) { // its rows are neighbours
-		if a != 1 {
-			w.run(j.p.scales, s.rows, j.depth, nil, o, w.a, o)
-			break
-		}
+	if !t.takeZeros(s) && slices.ContainsFunc(view[float32](&w.a, 0, 0, s.rows), func(a float32) bool { return a != 1 }) { // its rows are neighbours
+		w.run(j.p.scales, s.rows, j.depth, nil, o, w.a, o)
 	}
 	if isPacked {
 		v := rowsOf(w.keys.value, s.key-w.keys.first, s.key-w.keys.first+s.keys)
@@ -561,6 +562,14 @@ func (j *streamJob) strip(w *streamWorker, t *streamTileState, head int, s strea
 		}
 		first += n
 	}
+}
+
+// takeZeros reports whether nothing has been added to rows of a tile so far. Now it will be.
+func (t *streamTileState) takeZeros(s streamPart) bool {
+	strips := t.isZero[s.row/streamStrip : (s.row+s.rows-1)/streamStrip+1]
+	areZero := !slices.Contains(strips, false)
+	clear(strips)
+	return areZero
 }
 
 // pack packs the block of keys and their values.
@@ -663,9 +672,13 @@ func (j *streamJob) read(w *streamWorker, to *num.Array, operand, head, block in
 
 // isFinite reports whether a matrix has finite values alone.
 func (w *streamWorker) isFinite(finite Program, a *num.Array) bool {
-	room(&w.checked, num.F32, a.Rows, 1)
-	w.run(finite, a.Rows, a.Cols, nil, *a, w.checked)
-	for _, x := range view[float32](&w.checked, 0, 0, a.Rows) {
+	b := *a
+	if a.Stride == a.Cols { // one long row takes less time
+		b.Rows, b.Cols, b.Stride = 1, a.Rows*a.Cols, a.Rows*a.Cols
+	}
+	room(&w.checked, num.F32, b.Rows, 1)
+	w.run(finite, b.Rows, b.Cols, nil, b, w.checked)
+	for _, x := range view[float32](&w.checked, 0, 0, b.Rows) {
 		if x != 0 {
 			return false
 		}
@@ -721,22 +734,21 @@ func (j *streamJob) store(w *streamWorker, t *streamTileState, head int) {
 	w.run(j.p.logs, t.rows, 1, nil, t.all.m, t.all.l, w.n)
 	j.storeMeans(w, t, head)
 	last, _ := w.row(t.rows - 1)
-	logSum := matrix(&j.operands[f.LogSum], j.heads, t.first, head/j.shared, last+1)
-	for r, sum := range view[float32](&w.n, 0, 0, t.rows) { // its rows are neighbours
+	logSum, column := matrix(&j.operands[f.LogSum], j.heads, t.first, head/j.shared, last+1), head%j.shared
+	ms, ls := view[float32](&t.all.m, 0, 0, t.rows), view[float32](&t.all.l, 0, 0, t.rows) // their rows are neighbours
+	for r, sum := range view[float32](&w.n, 0, 0, t.rows) {
 		query, itsHead := w.row(r)
-		itsHead += head
-		m, l := view[float32](&t.all.m, r, 0, 1)[0], view[float32](&t.all.l, r, 0, 1)[0]
-		if isNaN := m != m || m > math.MaxFloat32; isNaN || l == 0 {
+		if isNaN := ms[r] != ms[r] || ms[r] > math.MaxFloat32; isNaN || ls[r] == 0 {
 			x := float32(0)
 			sum = float32(math.Inf(-1))
-			if l != 0 {
+			if ls[r] != 0 {
 				x, sum = float32(math.NaN()), float32(math.NaN())
 			}
-			row := j.headsOf(f.Out, t.first+query, itsHead, 1)
+			row := j.headsOf(f.Out, t.first+query, head+itsHead, 1)
 			for c := range j.depth {
 				row.Set(0, c, x)
 			}
 		}
-		view[float32](&logSum, query, itsHead%j.shared, 1)[0] = sum
+		view[float32](&logSum, query, column+itsHead, 1)[0] = sum
 	}
 }
