@@ -283,7 +283,7 @@ func (j *streamJob) compute(w *streamWorker, head, first, rows, shift, n int) {
 	isPacked := j.p.packer != nil && rows >= streamPacked
 	for _, t := range tiles {
 		t.query = j.queries(w, t, head)
-		if isPacked {
+		if isPacked && (j.p.dtype != num.F32 || n > def.StreamBlock) { // else they are read too rarely
 			packedRoom(&t.packed, t.rows, j.depth)
 			w.packInto(j.p.packer, t.packed, t.query, false)
 			t.query = t.packed
