@@ -69,6 +69,7 @@ type code struct {
 	multiplyStored kernelTable      // rows adjacent, right operand of 16 bits as stored
 	multiplyLines  [maxRows + 1]int // by rows: right operand as stored, in lines
 	widen          [2]byFormat      // rows of one vector and of two to binary32
+	widenFar       [2]byFormat      // the same, which fetches rows ahead
 	transpose      byFormat         // lines to vectors across them, in binary32
 	narrow         byFormat         // rows of binary32 to the stored format
 }
@@ -140,6 +141,7 @@ type moveFrame struct {
 
 	// Of widen: from each time to the next, in bytes.
 	times, fromNext, toNext int
+	ahead                   int            // from what is read to what is fetched into the cache
 	maskLanes               unsafe.Pointer // mask as a vector, for sets without mask registers
 }
 

@@ -42,6 +42,10 @@ type blocking struct {
 	storedPanels int
 	storedDepth  int
 
+	// While operands are packed that have at least fetchedBytes together, fetchedSteps steps are fetched ahead:
+	// the processor does not foresee rows in other pages.
+	fetchedBytes, fetchedSteps int
+
 	// itemWork is the number of multiply-adds that is worth waking a worker for.
 	itemWork int
 }
@@ -50,7 +54,7 @@ var defaultBlocking = blocking{
 	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, streamBytes: 512 << 10, lineDepth: 2048,
 	tinyWork: 1 << 21, rowsBytes: 32 << 10, rightBytes: 64 << 10, rightPanels: 3,
 	sharedWork: 1 << 27, sharedTiles: 2, regionLines: 1120, regionMemory: 24 << 20,
-	storedBytes: 2 << 20, storedPanels: 12, storedDepth: 8, itemWork: 1 << 19,
+	storedBytes: 2 << 20, storedPanels: 12, storedDepth: 8, fetchedBytes: 4 << 20, fetchedSteps: 8, itemWork: 1 << 19,
 }
 
 // plan says how products of one size are cut. Rows and columns are those of the result, or
@@ -231,6 +235,14 @@ func (p *plan) cost(t *target, rows, cols int) int {
 		cost += 6 * vectors
 	}
 	return cost
+}
+
+// fetches returns how many steps are fetched ahead while operands are packed.
+func (b *blocking) fetches(e *extent) int {
+	if (e.rows+e.cols)*e.depth*e.products*e.dtype.Size() < b.fetchedBytes {
+		return 0
+	}
+	return b.fetchedSteps
 }
 
 // parts returns the number of parts of a size that n has, the last one perhaps smaller.
