@@ -31,12 +31,12 @@ func NewSample(ctx context.Context, d *def.Definition, operands []num.Array, par
 		s.Rows = someRows(d, operands)
 	}
 	s.restrict()
-	if s.Rows == nil && steps(d, operands) > mostSteps {
-		if err := runOnCPU(ctx, d, s.Want, params, accum); err != nil {
-			return nil, fmt.Errorf("the CPU refused: %w", err)
-		}
-	} else if err := reference.Run(d, s.Want, reference.Options{Params: params, Accum: accum}); err != nil {
-		return nil, fmt.Errorf("the reference refused: %w", err)
+	answer := Answer
+	if s.Rows != nil {
+		answer = byReference
+	}
+	if err := answer(ctx, d, s.Want, params, accum); err != nil {
+		return nil, err
 	}
 	for i := range d.Operands {
 		if !d.Operands[i].IsOut {
@@ -44,6 +44,25 @@ func NewSample(ctx context.Context, d *def.Definition, operands []num.Array, par
 		}
 	}
 	return s, nil
+}
+
+// Answer computes a definition with the reference, or with the CPU's lowering where the reference would
+// take minutes.
+func Answer(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, accum def.Accum) error {
+	if steps(d, operands) <= mostSteps {
+		return byReference(ctx, d, operands, params, accum)
+	}
+	if err := runOnCPU(ctx, d, operands, params, accum); err != nil {
+		return fmt.Errorf("the CPU refused: %w", err)
+	}
+	return nil
+}
+
+func byReference(_ context.Context, d *def.Definition, operands []num.Array, params []float64, accum def.Accum) error {
+	if err := reference.Run(d, operands, reference.Options{Params: params, Accum: accum}); err != nil {
+		return fmt.Errorf("the reference refused: %w", err)
+	}
+	return nil
 }
 
 // mostSteps is what the reference computes within about ten seconds.

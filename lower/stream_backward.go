@@ -30,6 +30,7 @@ type BackwardParts struct {
 	Queries *def.Definition // dq[M,D] = ds[M,N]·k[N,D]
 	Keys    *def.Definition // dk[N,D] += ds[M,N]ᵀ·q[M,D], and dv likewise
 	Adds    *def.Definition // x = x + y
+	Results *def.Definition // sums times a scale, as values are stored
 	Base    *def.Definition // the gradient of the base, of the base, the logarithm and delta; nil without a base
 }
 
@@ -94,6 +95,9 @@ func BackwardPartsOf(f *def.StreamBackward, dtype num.DType) (p BackwardParts, e
 	p.Adds = rowwise(func(b *def.Builder) {
 		x := b.In("x", f32)
 		b.Out("x", x.Add(b.In("y", f32)))
+	})
+	p.Results = rowwise(func(b *def.Builder) {
+		b.Out("y", def.FMA(b.In("x", f32), b.Param("scale"), def.Zero), stored)
 	})
 	if f.HasBase() {
 		p.Base = rowwise(func(b *def.Builder) {

@@ -35,8 +35,16 @@ func (o *Operation) SavedBy(d *def.Definition) *Saved {
 // Has reports whether an input is a saved result. A nil Saved has none.
 func (s *Saved) Has(name string) bool { return s != nil && slices.Contains(s.Names, name) }
 
-// Fill computes saved results from the other inputs of a call, and writes those that isWanted names.
+// Fill computes saved results from the other inputs of a call with the reference, and writes those that
+// isWanted names.
 func (s *Saved) Fill(operands []num.Array, params []float64, isWanted func(name string) bool) error {
+	return s.FillBy(func(d *def.Definition, arrays []num.Array, values []float64) error {
+		return reference.Run(d, arrays, reference.Options{Params: values})
+	}, operands, params, isWanted)
+}
+
+// FillBy is Fill with results of run.
+func (s *Saved) FillBy(run func(*def.Definition, []num.Array, []float64) error, operands []num.Array, params []float64, isWanted func(name string) bool) error {
 	if s == nil || !slices.ContainsFunc(s.Names, isWanted) {
 		return nil
 	}
@@ -58,5 +66,5 @@ func (s *Saved) Fill(operands []num.Array, params []float64, isWanted func(name 
 		}
 		values[i] = params[k]
 	}
-	return reference.Run(s.By, arrays, reference.Options{Params: values})
+	return run(s.By, arrays, values)
 }

@@ -75,10 +75,15 @@ var list = []row{
 	{op: "gemm.grouped.forward", dtypes: common, shapes: []string{"M=4096,K=1024,G=8,N=384", "M=4096,K=384,G=8,N=1024"}},
 	{op: "gemm.grouped.grad_a", dtypes: common, shapes: []string{"M=4096,N=384,G=8,K=1024"}},
 	{op: "gemm.grouped.grad_b", dtypes: common, shapes: []string{"M=4096,K=1024,N=384,G=8"}},
+	{op: "attention.forward", dtypes: common, shapes: attentionShapes},
+	{op: "attention.backward", dtypes: common, shapes: attentionShapes},
 	{op: "gelu.forward", dtypes: []num.DType{num.F32}, shapes: []string{"R=1,C=1000"}},
 	{op: "softmax.forward", dtypes: []num.DType{num.F32}, shapes: []string{"R=1,C=1000"}},
 	{op: "layernorm.forward", dtypes: []num.DType{num.F32}, shapes: []string{"R=1,C=1000"}},
 }
+
+// attentionShapes are sequences of 1,024 tokens with heads of 64 columns, and of 64 tokens with heads of 32.
+var attentionShapes = []string{"T=4096,G=8,J=1,D=64,S=4096,B=4", "T=4096,G=4,J=1,D=32,S=4096,B=64"}
 
 // ofNormal gives rows of normally distributed numbers, whose mean square is about 1, their reciprocal root.
 // A peer that computes it again then has nearly the same results.

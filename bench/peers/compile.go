@@ -17,7 +17,7 @@ import (
 )
 
 // compileSizes are sizes so small that the call itself takes no time.
-var compileSizes = map[string]int{"R": 2, "C": 64, "G": 2, "H": 2, "M": 8, "N": 16, "K": 8, "Q": 4, "V": 8, "D": 16, "P": 4, "S": 2, "T": 4, "E": 4}
+var compileSizes = map[string]int{"R": 2, "C": 64, "G": 2, "H": 2, "M": 8, "N": 16, "K": 8, "Q": 4, "V": 8, "D": 16, "P": 4, "S": 2, "T": 4, "E": 4, "B": 2, "J": 1}
 
 // Compile measures the first call of a case's definition. Each attempt has a definition of
 // its own: the same expression under another name, so that nothing is found compiled.

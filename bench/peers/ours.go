@@ -41,7 +41,13 @@ func newInputs(ctx context.Context, c *Case) (*inputs, error) {
 			return nil, err
 		}
 	}
-	var err error
+	answer := func(d *def.Definition, operands []num.Array, params []float64) error {
+		return bench.Answer(ctx, d, operands, params, def.FMAChain)
+	}
+	err := c.Operation.SavedBy(d).FillBy(answer, in.arrays, c.Data.Params, func(string) bool { return true })
+	if err != nil {
+		return nil, err
+	}
 	in.answer, err = bench.NewSample(ctx, d, in.arrays, c.Data.Params, def.FMAChain)
 	return in, err
 }

@@ -7,6 +7,7 @@ library would write it. The fastest one is timed.
 import base64
 import gc
 import json
+import math
 import os
 import sys
 import time
@@ -147,6 +148,8 @@ class Torch:
             s["y"] = torch.empty_like(s["x"])
             if "gamma1" in s:
                 s["gamma"] = torch.cat((s["gamma1"], s["gamma2"]))
+        if op.startswith("attention."):
+            self.attention(request, s)
         for name in ("expert", "place", "source"):
             if name in s:
                 s[name + "64"] = s[name].to(torch.int64)
@@ -288,6 +291,15 @@ class Torch:
                 "F.dropout": lambda s: F.dropout(s["x"], 1 - request["params"]["keep"], True),
                 "aten.native_dropout": lambda s: aten.native_dropout(s["x"], 1 - request["params"]["keep"], True)[0],
             },
+            "attention.forward": {
+                "F.scaled_dot_product_attention": lambda s: self.attend(s, s["q"], s["k"], s["v"]).transpose(1, 2),
+                "aten._scaled_dot_product_flash_attention_for_cpu": lambda s: aten._scaled_dot_product_flash_attention_for_cpu(
+                    s["q"], s["k"], s["v"], 0.0, True, scale=s["scale"])[0].transpose(1, 2),
+            },
+            "attention.backward": {
+                "F.scaled_dot_product_attention, autograd": self.attention_backward,
+                "aten._scaled_dot_product_flash_attention_for_cpu_backward": self.attention_backward_of_results,
+            },
             "sample": {
                 "softmax / exponential_(), argmax": self.sample,
                 "torch.multinomial": self.multinomial,
@@ -312,6 +324,36 @@ class Torch:
         _, weight = aten.nll_loss_forward(log, s["label64"], None, 1, -100)
         g = aten.nll_loss_backward(s["one"], log, s["label64"], None, 1, -100, weight)
         return aten._log_softmax_backward_data.out(g, log, -1, x.dtype, out=s["dlogits"])
+
+    def attention(self, request, s):
+        """Makes the operands of attention views of [sequence, head, token, column], and what its gradients need."""
+        torch = self.torch
+        sequences, tokens, heads = len(s["qstart"]) - 1, s["q"].shape[0], s["q"].shape[1] * s["q"].shape[2]
+        if tokens != s["k"].shape[0] or tokens % sequences != 0 or s["q"].shape[2] != 1:
+            raise Unsupported("causal attention in PyTorch has as many keys as queries, and heads of their own here")
+        for name in ("q", "k", "v", "do"):
+            if name in s:
+                s[name] = s[name].reshape(sequences, tokens // sequences, heads, -1).transpose(1, 2)
+        s["scale"] = request["params"]["kappa"] * math.log(2)
+        if "do" not in s:
+            return
+        s["results"] = self.aten._scaled_dot_product_flash_attention_for_cpu(s["q"], s["k"], s["v"], 0.0, True, scale=s["scale"])
+        with torch.inference_mode(False), torch.enable_grad():
+            s["inputs"] = tuple(s[name].clone().requires_grad_() for name in ("q", "k", "v"))
+            s["graph"], s["outer"] = self.attend(s, *s["inputs"]), s["do"].clone()
+
+    def attend(self, s, q, k, v):
+        return self.F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=s["scale"])
+
+    def attention_backward(self, s):
+        with self.torch.inference_mode(False):
+            gradients = self.torch.autograd.grad(s["graph"], s["inputs"], s["outer"], retain_graph=True)
+        return tuple(g.transpose(1, 2) for g in gradients)
+
+    def attention_backward_of_results(self, s):
+        gradients = self.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            s["do"], s["q"], s["k"], s["v"], *s["results"], 0.0, True, scale=s["scale"])
+        return tuple(g.transpose(1, 2) for g in gradients)
 
     def residual(self, s, eps):
         self.torch.add(s["x"], s["residual"], out=s["sum"])
@@ -398,6 +440,7 @@ class Torch:
     results = {
         "layernorm.backward": ["dx", "dgamma", "dbeta"], "rmsnorm.residual.forward": ["sum", "y"],
         "rmsnorm.backward": ["dx", "dgamma"], "rmsnorm.residual.backward": ["dx", "dgamma"],
+        "attention.backward": ["dq", "dk", "dv"],
         "rope.forward": ["y1", "y2"], "rope.norm.forward": ["y1", "y2"], "swiglu.backward": ["dgate", "dup"],
         "dispatch.forward": ["counts", "offsets", "source", "slot", "place"], "sample greedy": ["token", "logprob"],
     }

@@ -20,6 +20,7 @@ import (
 	"tokitai/kernelprocess/spawn"
 	"tokitai/num"
 	"tokitai/op/adamw"
+	"tokitai/op/attention"
 	"tokitai/op/combine"
 	"tokitai/op/crossentropy"
 	"tokitai/op/dispatch"
@@ -42,10 +43,10 @@ import (
 var operations = slices.Concat(gemm.Operations, softmax.Operations, crossentropy.Operations, gelu.Operations,
 	embedding.Operations, layernorm.Operations, adamw.Operations, rmsnorm.Operations, rope.Operations, swiglu.Operations,
 	silu.Operations, relu2.Operations, router.Operations, dispatch.Operations, combine.Operations, dropout.Operations,
-	sample.Operations, sgd.Operations)
+	sample.Operations, sgd.Operations, attention.Operations)
 
 // tiny sizes for every case.
-var tiny = map[string]int{"R": 5, "C": 33, "G": 4, "H": 2, "M": 6, "N": 7, "K": 8, "Q": 9, "V": 10, "D": 11, "P": 12, "S": 3, "T": 7, "E": 5}
+var tiny = map[string]int{"R": 5, "C": 33, "G": 4, "H": 2, "M": 6, "N": 7, "K": 8, "Q": 9, "V": 10, "D": 11, "P": 12, "S": 3, "T": 7, "E": 5, "B": 2, "J": 1}
 
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(ServeVariable); mode != "" {
@@ -198,6 +199,29 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// Inputs that are results of another operation are its results, as those of peers are.
+func TestSavedInputs(t *testing.T) {
+	cases := tinyCases(t, num.F32)
+	c := cases[slices.IndexFunc(cases, func(c *Case) bool { return c.Operation.Name == "attention.backward" })]
+	in, err := newInputs(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled := slices.Clone(in.arrays)
+	for _, name := range []string{"o", "lse"} {
+		i := c.Data.Definition.Operand(name)
+		filled[i] = filled[i].Clone()
+	}
+	if err := c.Operation.SavedBy(c.Data.Definition).Fill(filled, c.Data.Params, func(string) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range filled {
+		if !slices.Equal(a.Data, in.arrays[i].Data) {
+			t.Errorf("%s is not what attention.forward gives", c.Data.Definition.Operands[i].Name)
+		}
+	}
+}
+
 // A peer is measured beside ours; one that is wrong, silent or dead is reported, and ours is
 // measured all the same.
 func TestPeers(t *testing.T) {
@@ -285,8 +309,8 @@ func TestCases(t *testing.T) {
 	if err != nil || len(few) != 2 || few[0].String() != "gelu.forward bf16 R=3,C=4" {
 		t.Errorf("got %v, %v", few, err)
 	}
-	if some := OnePerOperation(cases); len(some) != 38 {
-		t.Errorf("%d operations, want 38", len(some))
+	if some := OnePerOperation(cases); len(some) != 40 {
+		t.Errorf("%d operations, want 40", len(some))
 	}
 }
 

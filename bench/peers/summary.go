@@ -61,6 +61,8 @@ var groups = []group{
 	{name: "gradients of a matrix product, f32", ops: []string{"gemm.grad_a", "gemm.grad_b"}, peer: "torch"},
 	{name: "products of groups of rows", ops: []string{"gemm.grouped.forward", "gemm.grouped.grad_a", "gemm.grouped.grad_b"}, peer: "torch"},
 	{name: "64 products of 64×64×64", ops: []string{"gemm.batched.forward"}, peer: "torch"},
+	{name: "causal attention", ops: []string{"attention.forward"}, peer: "torch", aim: 0.9},
+	{name: "gradients of causal attention", ops: []string{"attention.backward"}, peer: "torch", aim: 0.8},
 	{name: "a call on 1,000 elements", ops: []string{"gelu.forward", "softmax.forward", "layernorm.forward"}, small: true, peer: "torch"},
 }
 

@@ -126,7 +126,7 @@ type streamJob struct {
 	tokens, heads, shared   int
 	depth, sequences, slots int
 	slotSize                int  // queries of a slot
-	joinsHeads              bool // one query is computed for all heads that share keys
+	joinsHeads              bool // a few queries are computed for all heads that share keys
 	started                 bool
 	workers                 []*streamWorker
 }
@@ -147,24 +147,26 @@ type streamWorker struct {
 	rows, cols      int // of the strip that is computed
 	first, firstKey int // of the strip and, where keys do not lie in pages, of its sequence
 	sequence        int
-	byHeads         bool // rows are the heads of one query that share keys, else queries of one head
+	shared          int       // heads that share keys, if rows are those of a few queries, else 0: rows are queries of one head
+	joined          num.Array // rows of several queries
 }
 
 // row returns how far the query and the head of a row are from those of the first.
 func (w *streamWorker) row(r int) (query, head int) {
-	if w.byHeads {
-		return 0, r
+	if w.shared > 0 {
+		return r / w.shared, r % w.shared
 	}
 	return r, 0
 }
 
-// streamTileState is a tile of queries of one head, or of heads of one query: the first one, and where it
+// streamTileState is a tile of queries of one head, or of heads of a few queries: the first one, and where it
 // stands among the keys.
 type streamTileState struct {
 	first, rows, place   int
-	query                num.Array // packed
+	query, packed        num.Array // what is multiplied, and memory to pack it
 	part, all            carried
 	hasPart, hasSegments bool
+	isZero               [streamTile / streamStrip]bool // the strips of part.o to which nothing has been added
 }
 
 // keyBlock is a block of keys and their values, packed when somebody sees some of them.
@@ -234,7 +236,7 @@ func (j *streamJob) Release() {
 	j.p.jobs.Put(j)
 }
 
-// Do implements Job: some tiles of queries of one head, or one query of all heads that share keys.
+// Do implements Job: some tiles of queries of one head, or a few queries of all heads that share keys.
 func (j *streamJob) Do(worker, item int) {
 	f := j.p.f
 	slot, head := item/(j.heads*j.shared), item%(j.heads*j.shared)
@@ -247,11 +249,12 @@ func (j *streamJob) Do(worker, item int) {
 		return
 	}
 	w, n := j.workers[worker], 0
-	if w.byHeads = rows == 1 && j.joinsHeads; w.byHeads {
+	if w.shared = 0; j.joinsHeads && (rows == 1 || j.shared > 1 && rows*j.shared <= streamStrip) {
 		if head%j.shared != 0 { // the first of them computes all
 			return
 		}
-		rows = j.shared
+		w.shared = j.shared
+		rows *= j.shared
 	}
 	if w.sequence = b; f.IsPaged() {
 		n = int(j.operands[f.Lengths].Int(b, 0))
@@ -278,11 +281,12 @@ func (j *streamJob) token(w *streamWorker, key, n int) (row, count int) {
 func (j *streamJob) compute(w *streamWorker, head, first, rows, shift, n int) {
 	tiles := w.cut(j, head, first, rows, shift)
 	isPacked := j.p.packer != nil && rows >= streamPacked
-	if isPacked {
-		for _, t := range tiles {
-			q := j.queries(w, j.p.f.Query, t.first, head, t.rows)
-			packedRoom(&t.query, t.rows, j.depth)
-			w.packInto(j.p.packer, t.query, q, false)
+	for _, t := range tiles {
+		t.query = j.queries(w, t, head)
+		if isPacked && (j.p.dtype != num.F32 || n > def.StreamBlock) { // else they are read too rarely
+			packedRoom(&t.packed, t.rows, j.depth)
+			w.packInto(j.p.packer, t.packed, t.query, false)
+			t.query = t.packed
 		}
 	}
 	for segment := 0; segment == 0 || segment < n; segment += def.StreamSegment {
@@ -302,6 +306,7 @@ func (j *streamJob) compute(w *streamWorker, head, first, rows, shift, n int) {
 	}
 	for _, t := range tiles {
 		j.store(w, t, head)
+		t.query = num.Array{} // the pool must not keep operands alive
 	}
 }
 
@@ -353,6 +358,9 @@ func (w *streamWorker) size(j *streamJob, rows, cols int) {
 // begin begins a segment of a tile.
 func (j *streamJob) begin(w *streamWorker, t *streamTileState, head, segment int) {
 	clear(t.part.o.Data)
+	for i := range t.isZero {
+		t.isZero[i] = true
+	}
 	t.hasPart = segment == 0 // which may see nothing
 	hasBase := segment == 0 && j.p.f.HasBase()
 	if hasBase {
@@ -399,13 +407,55 @@ func matrix(a *num.Array, perToken, token, head, rows int) num.Array {
 	return num.Array{DType: a.DType, Rows: rows, Cols: a.Cols, Stride: stride, Data: a.Data[first*a.DType.Size():]}
 }
 
-// queries returns rows of an operand of queries and heads, from those on.
-func (j *streamJob) queries(w *streamWorker, operand, first, head, rows int) num.Array {
-	a, perQuery := &j.operands[operand], j.heads*j.shared
-	if w.byHeads {
-		return matrix(a, 1, first*perQuery+head, 0, rows)
+// matrixOf returns the rows of a tile of an operand of queries and heads. It reports false where they are no
+// matrix: those of several queries for the heads that share keys.
+func (j *streamJob) matrixOf(w *streamWorker, operand int, t *streamTileState, head int) (num.Array, bool) {
+	if w.shared == 0 {
+		return matrix(&j.operands[operand], j.heads*j.shared, t.first, head, t.rows), true
 	}
-	return matrix(a, perQuery, first, head, rows)
+	return j.headsOf(operand, t.first, head, t.rows), t.rows <= w.shared
+}
+
+// headsOf returns the rows of an operand that a query has for some heads.
+func (j *streamJob) headsOf(operand, query, head, heads int) num.Array {
+	return matrix(&j.operands[operand], 1, query*j.heads*j.shared+head, 0, heads)
+}
+
+// queries returns the queries of a tile as a matrix, a copy where they are none.
+func (j *streamJob) queries(w *streamWorker, t *streamTileState, head int) num.Array {
+	f := j.p.f
+	if q, ok := j.matrixOf(w, f.Query, t, head); ok {
+		return q
+	}
+	room(&w.joined, j.p.dtype, t.rows, j.depth)
+	for r := 0; r < t.rows; r += w.shared {
+		from, to := j.headsOf(f.Query, t.first+r/w.shared, head, w.shared), rowsOf(w.joined, r, r+w.shared)
+		copyRows(&to, &from)
+	}
+	return w.joined
+}
+
+// storeMeans stores what the queries of a tile have seen.
+func (j *streamJob) storeMeans(w *streamWorker, t *streamTileState, head int) {
+	f := j.p.f
+	if out, ok := j.matrixOf(w, f.Out, t, head); ok {
+		w.run(j.p.means, t.rows, j.depth, nil, t.all.o, t.all.l, out)
+		return
+	}
+	room(&w.joined, j.p.dtype, t.rows, j.depth)
+	w.run(j.p.means, t.rows, j.depth, nil, t.all.o, t.all.l, w.joined)
+	for r := 0; r < t.rows; r += w.shared {
+		from, to := rowsOf(w.joined, r, r+w.shared), j.headsOf(f.Out, t.first+r/w.shared, head, w.shared)
+		copyRows(&to, &from)
+	}
+}
+
+// copyRows copies a matrix.
+func copyRows(to, from *num.Array) {
+	size := from.DType.Size()
+	for r := range from.Rows {
+		copy(to.Data[r*to.Stride*size:][:from.Cols*size], from.Data[r*from.Stride*size:])
+	}
 }
 
 // tile takes a block of keys into the state of a tile, but leaves out those that none of its queries sees.
@@ -420,7 +470,7 @@ func (j *streamJob) tile(w *streamWorker, t *streamTileState, head int, isPacked
 func (j *streamJob) cutBlock(w *streamWorker, head int, all streamPart, place int, visit func(streamPart, lower.Sight)) {
 	sightOf := func(row, rows, key, keys int) lower.Sight {
 		query, itsHead := w.row(row)
-		last, lastHead := w.row(row + rows - 1)
+		last, lastHead := w.row(row + rows - 1) // of several queries that are computed for several heads, rows are all
 		queries, heads := lower.Range{Low: place + query, High: place + last}, lower.Range{Low: head + itsHead, High: head + lastHead}
 		return lower.SightOf(j.p.f, j.params, queries, lower.Range{Low: key, High: key + keys - 1}, heads)
 	}
@@ -459,14 +509,13 @@ func (j *streamJob) strip(w *streamWorker, t *streamTileState, head int, s strea
 	w.size(j, s.rows, s.keys)
 	query, itsHead := w.row(s.row)
 	w.first, head = t.first+query, head+itsHead
-	place := t.place + query
+	place, q := t.place+query, rowsOf(t.query, s.row, s.row+s.rows)
 	if isPacked {
 		step = &j.p.packed
 		j.pack(w, head)
 		k := columns(&w.keys.key, s.key-w.keys.first, s.keys)
-		w.run(step.scores, 0, 0, nil, rowsOf(t.query, s.row, s.row+s.rows), k, w.body[0])
+		w.run(step.scores, 0, 0, nil, q, k, w.body[0])
 	} else {
-		q := j.queries(w, f.Query, w.first, head, s.rows)
 		for first := 0; first < s.keys; {
 			row, n := j.token(w, s.key+first, s.keys-first)
 			k := matrix(&j.operands[f.Key], j.heads, row, head/j.shared, n)
@@ -491,11 +540,8 @@ func (j *streamJob) strip(w *streamWorker, t *streamTileState, head int, s strea
 	w.run(step.weigh[isPartial], s.rows, s.keys, j.params, w.arrays...)
 	copy(m.Data, w.n.Data)
 	copy(l.Data, w.sum.Data)
-	for _, a := range view[float32](&w.a, 0, 0, s.rows) { // its rows are neighbours
-		if a != 1 {
-			w.run(j.p.scales, s.rows, j.depth, nil, o, w.a, o)
-			break
-		}
+	if !t.takeZeros(s) && slices.ContainsFunc(view[float32](&w.a, 0, 0, s.rows), func(a float32) bool { return a != 1 }) { // its rows are neighbours
+		w.run(j.p.scales, s.rows, j.depth, nil, o, w.a, o)
 	}
 	if isPacked {
 		v := rowsOf(w.keys.value, s.key-w.keys.first, s.key-w.keys.first+s.keys)
@@ -516,6 +562,14 @@ func (j *streamJob) strip(w *streamWorker, t *streamTileState, head int, s strea
 		}
 		first += n
 	}
+}
+
+// takeZeros reports whether nothing has been added to rows of a tile so far. Now it will be.
+func (t *streamTileState) takeZeros(s streamPart) bool {
+	strips := t.isZero[s.row/streamStrip : (s.row+s.rows-1)/streamStrip+1]
+	areZero := !slices.Contains(strips, false)
+	clear(strips)
+	return areZero
 }
 
 // pack packs the block of keys and their values.
@@ -618,9 +672,13 @@ func (j *streamJob) read(w *streamWorker, to *num.Array, operand, head, block in
 
 // isFinite reports whether a matrix has finite values alone.
 func (w *streamWorker) isFinite(finite Program, a *num.Array) bool {
-	room(&w.checked, num.F32, a.Rows, 1)
-	w.run(finite, a.Rows, a.Cols, nil, *a, w.checked)
-	for _, x := range view[float32](&w.checked, 0, 0, a.Rows) {
+	b := *a
+	if a.Stride == a.Cols { // one long row takes less time
+		b.Rows, b.Cols, b.Stride = 1, a.Rows*a.Cols, a.Rows*a.Cols
+	}
+	room(&w.checked, num.F32, b.Rows, 1)
+	w.run(finite, b.Rows, b.Cols, nil, b, w.checked)
+	for _, x := range view[float32](&w.checked, 0, 0, b.Rows) {
 		if x != 0 {
 			return false
 		}
@@ -674,24 +732,23 @@ func (j *streamJob) store(w *streamWorker, t *streamTileState, head int) {
 	f := j.p.f
 	w.size(j, t.rows, 1)
 	w.run(j.p.logs, t.rows, 1, nil, t.all.m, t.all.l, w.n)
-	w.run(j.p.means, t.rows, j.depth, nil, t.all.o, t.all.l, j.queries(w, f.Out, t.first, head, t.rows))
+	j.storeMeans(w, t, head)
 	last, _ := w.row(t.rows - 1)
-	logSum := matrix(&j.operands[f.LogSum], j.heads, t.first, head/j.shared, last+1)
-	for r, sum := range view[float32](&w.n, 0, 0, t.rows) { // its rows are neighbours
+	logSum, column := matrix(&j.operands[f.LogSum], j.heads, t.first, head/j.shared, last+1), head%j.shared
+	ms, ls := view[float32](&t.all.m, 0, 0, t.rows), view[float32](&t.all.l, 0, 0, t.rows) // their rows are neighbours
+	for r, sum := range view[float32](&w.n, 0, 0, t.rows) {
 		query, itsHead := w.row(r)
-		itsHead += head
-		m, l := view[float32](&t.all.m, r, 0, 1)[0], view[float32](&t.all.l, r, 0, 1)[0]
-		if isNaN := m != m || m > math.MaxFloat32; isNaN || l == 0 {
+		if isNaN := ms[r] != ms[r] || ms[r] > math.MaxFloat32; isNaN || ls[r] == 0 {
 			x := float32(0)
 			sum = float32(math.Inf(-1))
-			if l != 0 {
+			if ls[r] != 0 {
 				x, sum = float32(math.NaN()), float32(math.NaN())
 			}
-			row := j.queries(w, f.Out, t.first+query, itsHead, 1)
+			row := j.headsOf(f.Out, t.first+query, head+itsHead, 1)
 			for c := range j.depth {
 				row.Set(0, c, x)
 			}
 		}
-		view[float32](&logSum, query, itsHead%j.shared, 1)[0] = sum
+		view[float32](&logSum, query, column+itsHead, 1)[0] = sum
 	}
 }

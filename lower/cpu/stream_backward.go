@@ -16,7 +16,7 @@ type streamBackward struct {
 	stream // which has the body, and the products
 	f      *def.StreamBackward
 
-	delta, queries, keys, adds, base Program
+	delta, queries, keys, adds, results, base Program
 
 	gradients [2]Program // of blocks of which every query sees every key, and of others
 
@@ -57,6 +57,7 @@ func CompileStreamBackward(d *def.Definition, dtypes []num.DType, accum def.Accu
 		{&p.queries, parts.Queries, []num.DType{dtype, dtype, f32}},
 		{&p.keys, parts.Keys, []num.DType{dtype, dtype, f32}},
 		{&p.adds, parts.Adds, []num.DType{f32, f32}},
+		{&p.results, parts.Results, []num.DType{f32, dtype}},
 	}
 	if packer != nil {
 		steps = append(steps,
@@ -86,8 +87,8 @@ type backwardJob struct {
 	streamJob
 	p        *streamBackward
 	keySlots int
-	scale    float32
-	isWhole  bool // items are heads of keys of sequences
+	scale    []float64 // of gradients of queries and keys
+	isWhole  bool      // items are heads of keys of sequences
 	workers  []*backwardWorker
 }
 
@@ -123,7 +124,7 @@ func (p *streamBackward) Bind(c *lower.Call, workers int) Job {
 		clear(w.body[i].Data)
 	}
 	w.run(p.body, 1, 1, j.params, w.body...) // the scale depends on parameters alone
-	j.scale = w.body[len(p.f.Reads)+p.f.Scale()].At(0, 0)
+	j.scale = append(j.scale[:0], float64(w.body[len(p.f.Reads)+p.f.Scale()].At(0, 0)))
 	return j
 }
 
@@ -286,7 +287,7 @@ func (j *backwardJob) tile(w *backwardWorker, s backwardSpan, head, first, rows 
 		}
 		j.addAll(w, &sum, &part)
 	}
-	j.store(&sum, f.QueryGradient, j.heads*j.shared, first, head, j.scale)
+	j.store(w, &sum, f.QueryGradient, j.heads*j.shared, first, head, j.scale)
 }
 
 // addQueries computes the gradients of queries row by row, with zeros in place of keys that are not visible.
@@ -319,15 +320,13 @@ func (j *backwardJob) addAll(w *backwardWorker, x, y *num.Array) {
 	w.run(j.p.adds, x.Rows, x.Cols, nil, *x, *y)
 }
 
+// unscaled is the scale of gradients of values.
+var unscaled = []float64{1}
+
 // store stores sums times a scale.
-func (j *backwardJob) store(sums *num.Array, operand, perToken, first, head int, scale float32) {
-	for r := range sums.Rows {
-		line := view[float32](sums, r, 0, sums.Cols)
-		for i, x := range line { // the product is exact in binary64, and so is its sum with +0: one rounding
-			line[i] = float32(float64(x)*float64(scale) + 0)
-		}
-		row := matrix(&j.operands[operand], perToken, first+r, head, 1)
-		Store(&row, 0, 0, line)
+func (j *backwardJob) store(w *backwardWorker, sums *num.Array, operand, perToken, first, head int, scale []float64) {
+	if sums.Rows > 0 {
+		w.run(j.p.results, sums.Rows, sums.Cols, scale, *sums, matrix(&j.operands[operand], perToken, first, head, sums.Rows))
 	}
 }
 
@@ -360,8 +359,8 @@ func (j *backwardJob) block(w *backwardWorker, s backwardSpan, kv, block, keys i
 			}
 		}
 	}
-	j.store(&sums[0], f.KeyGradient, j.heads, s.firstKey+block, kv, j.scale)
-	j.store(&sums[1], f.ValueGradient, j.heads, s.firstKey+block, kv, 1)
+	j.store(w, &sums[0], f.KeyGradient, j.heads, s.firstKey+block, kv, j.scale)
+	j.store(w, &sums[1], f.ValueGradient, j.heads, s.firstKey+block, kv, unscaled)
 }
 
 // addTile adds what a tile of queries gives to a block of keys. Steps of several products begin at

@@ -55,11 +55,11 @@ func (j *backwardJob) wholeHead(w *backwardWorker, b, kv int) {
 		for i := range j.shared {
 			j.addHead(w, &w.whole.heads[i], s, kv*j.shared+i, block, keys, &sums)
 		}
-		j.store(&sums[0], f.KeyGradient, j.heads, s.firstKey+block, kv, j.scale)
-		j.store(&sums[1], f.ValueGradient, j.heads, s.firstKey+block, kv, 1)
+		j.store(w, &sums[0], f.KeyGradient, j.heads, s.firstKey+block, kv, j.scale)
+		j.store(w, &sums[1], f.ValueGradient, j.heads, s.firstKey+block, kv, unscaled)
 	}
 	for i := range j.shared {
-		j.store(&w.whole.heads[i].sum, f.QueryGradient, j.heads*j.shared, s.first, kv*j.shared+i, j.scale)
+		j.store(w, &w.whole.heads[i].sum, f.QueryGradient, j.heads*j.shared, s.first, kv*j.shared+i, j.scale)
 	}
 }
 

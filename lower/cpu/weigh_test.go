@@ -32,37 +32,38 @@ func TestRandomStreams(t *testing.T) {
 	}, cpu.CompileStream)
 }
 
-// TestRandomStreamsOfOneQuery does so where few sequences have more than a query, which is computed for all
-// heads that share keys together: from 32 heads on of packed keys, beyond 128 not together, and one that
-// shares with nobody.
-func TestRandomStreamsOfOneQuery(t *testing.T) {
+// TestRandomStreamsOfFewQueries does so where sequences have few queries, which are computed for all heads that
+// share keys together: from 32 rows on of packed keys, beyond 64 of several queries and 128 of one not together,
+// and those that share with nobody.
+func TestRandomStreamsOfFewQueries(t *testing.T) {
 	isPaged, heads := false, []int{2, 3, 5, 7, 2, 40, 70, 130}
 	drawn := 0
-	testStreams(t, gen.New("streams of one query"), func(g *gen.Generator) (*def.Definition, map[string]int) {
+	testStreams(t, gen.New("streams of few queries"), func(g *gen.Generator) (*def.Definition, map[string]int) {
 		d, sizes := randdef.Stream(g), randdef.StreamSizes(g)
 		if isPaged = !isPaged; isPaged {
 			d, sizes = randdef.PagedStream(g), randdef.PagedSizes(g)
 		}
 		sizes["B"] = 1 + g.Below(3)
-		sizes["T"], sizes["G"], sizes["J"] = sizes["B"], 1+g.Below(3), heads[drawn/2%len(heads)]
+		sizes["T"], sizes["G"], sizes["J"] = sizes["B"]*(1+g.Below(1+g.Below(6))), 1+g.Below(3), heads[drawn/2%len(heads)]
 		drawn++
 		return d, sizes
 	}, cpu.CompileStream)
 }
 
-// TestHeadsSeeApart compares one query of several heads, each of which sees other keys.
+// TestHeadsSeeApart compares queries of several heads, each of which sees other keys.
 func TestHeadsSeeApart(t *testing.T) {
 	form := def.StreamForm{
 		Query: "q", Key: "k", Value: "v", QueryStarts: "qstart", KeyStarts: "kstart", Out: "o", LogSum: "lse",
 		Functions: def.StreamFunctions{Short: fn.Exp2Short3Function, Exp2: fn.Exp2Function, Log2: fn.Log2Function},
 	}
-	for _, step := range []int32{-100, 200} { // the last head sees least, and most
+	for i, step := range []int32{-100, 200, -100, 200} { // the last head sees least, and most
+		queries := 1 + i/2*3
 		d := def.Must(def.StreamOf("heads", form, func(b *def.StreamBuilder) {
 			most := b.Query().ISub(def.IntConst(300)).IAdd(b.Head().IMul(def.IntConst(step)))
 			b.Weigh(b.Score(), b.Key().LessEqual(most))
 		}))
 		g := gen.New("heads see apart")
-		c := randdef.NewCase(g, d, d.DTypes(num.F32), map[string]int{"T": 1, "S": 700, "G": 1, "J": 3, "D": 8, "B": 1})
+		c := randdef.NewCase(g, d, d.DTypes(num.F32), map[string]int{"T": queries, "S": 700, "G": 2, "J": 3, "D": 8, "B": 1})
 		randdef.FillNormal(g, c)
 		want := c.Clone()
 		if err := reference.Run(d, want.Operands, reference.Options{}); err != nil {
@@ -74,7 +75,7 @@ func TestHeadsSeeApart(t *testing.T) {
 		}
 		cputest.Execute(p, cputest.CallOf(c), 1, g)
 		if text := randdef.Diff(c, want); text != "" {
-			t.Errorf("step %d: %s", step, text)
+			t.Errorf("%d queries, step %d: %s", queries, step, text)
 		}
 	}
 }

@@ -7,9 +7,12 @@ import (
 	"tokitai/num"
 )
 
+// cacheLine is the number of bytes that the processor fetches together.
+const cacheLine = 64
+
 // widen generates the function that widens rows of a few vectors; moveFrame says what it
 // does.
-func (g *amd64Generator) widen(vectors int, dtype num.DType) int {
+func (g *amd64Generator) widen(vectors int, dtype num.DType, fetches bool) int {
 	start := g.begin("widen %d vectors of %v", vectors, dtype)
 	const (
 		from      = x86.RAX
@@ -20,8 +23,10 @@ func (g *amd64Generator) widen(vectors int, dtype num.DType) int {
 		fromFirst = x86.R12
 		toFirst   = x86.R13
 		times     = x86.R15
+		ahead     = x86.RCX
 	)
 	var f moveFrame
+	g.mov(ahead, field(unsafe.Offsetof(f.ahead)))
 	g.mov(fromFirst, field(unsafe.Offsetof(f.from)))
 	g.mov(toFirst, field(unsafe.Offsetof(f.to)))
 	g.mov(fromStep, field(unsafe.Offsetof(f.fromStep)))
@@ -35,6 +40,9 @@ func (g *amd64Generator) widen(vectors int, dtype num.DType) int {
 		g.V(x86.VMOVUPS, g.width, lastLanesVector, x86.At(from, 0))
 	}
 	row := func() {
+		for at := 0; fetches && at < vectors*g.lanes*dtype.Size(); at += cacheLine {
+			g.G(x86.PREFETCHT0, 8, x86.At(from, int32(at)).Plus(ahead, 1))
+		}
 		for v := range vectors {
 			mask, at := x86.K0, x86.At(from, int32(v*g.lanes*dtype.Size()))
 			if v == vectors-1 && masksInVector {

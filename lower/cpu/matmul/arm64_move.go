@@ -9,7 +9,7 @@ import (
 
 // widen generates the function that widens rows of a few vectors; moveFrame says what it
 // does.
-func (g *neonGenerator) widen(vectors int, dtype num.DType) int {
+func (g *neonGenerator) widen(vectors int, dtype num.DType, _ bool) int {
 	start := g.begin("widen %d vectors of %v", vectors, dtype)
 	const (
 		from      = arm.X1

@@ -35,6 +35,9 @@ func (f *fetcher) begin(right uintptr, cols int) {
 	}
 }
 
+// isEmpty reports whether there is nothing to fetch in any panel of columns.
+func (f *fetcher) isEmpty() bool { return f.rightStride == 0 && f.left.bytes == 0 }
+
 // take returns where the multiplication of some panels may fetch, and how many of the
 // panels it is for.
 func (f *fetcher) take(panels, depth int) (at uintptr, count int) {

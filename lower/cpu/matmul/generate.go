@@ -13,7 +13,7 @@ import (
 // offset; code, multiplyFrame and moveFrame say what the functions do.
 type generator interface {
 	multiply(rows, vectors int, left adjacency, right num.DType) int
-	widen(vectors int, dtype num.DType) int
+	widen(vectors int, dtype num.DType, fetches bool) int
 	transpose(dtype num.DType) int
 	narrow(dtype num.DType) int
 	Finish() ([]byte, error)
@@ -61,7 +61,7 @@ func generate(set machine.Set, dtype num.DType) (*code, error) {
 	}
 	for _, d := range slices.Compact([]num.DType{num.F32, dtype}) {
 		for i := range c.widen {
-			c.widen[i][d] = g.widen(i+1, d)
+			c.widen[i][d], c.widenFar[i][d] = g.widen(i+1, d, false), g.widen(i+1, d, true)
 		}
 		c.transpose[d] = g.transpose(d)
 		if !d.IsFP8() { // in which no result is stored

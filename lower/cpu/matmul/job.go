@@ -69,7 +69,7 @@ func (p *program) Bind(c *lower.Call, workers int) lowercpu.Job {
 		j.workers = append(j.workers, &worker{})
 	}
 	for _, w := range j.workers {
-		w.code = p.code
+		w.code, w.ahead = p.code, p.blocking.fetches(&e)
 	}
 	if j.plan.shared {
 		j.shared.begin()

@@ -69,6 +69,7 @@ type code struct {
 	multiplyStored kernelTable      // rows adjacent, right operand of 16 bits as stored
 	multiplyLines  [maxRows + 1]int // by rows: right operand as stored, in lines
 	widen          [2]byFormat      // rows of one vector and of two to binary32
+	widenFar       [2]byFormat      // the same, which fetches rows ahead
 	transpose      byFormat         // lines to vectors across them, in binary32
 	narrow         byFormat         // rows of binary32 to the stored format
 }
@@ -96,7 +97,8 @@ type kernelTable [maxRows + 1][maxVectors + 1]int
 //	for k := range depth { x = fma(a[r][k], b[k][c], x) }
 //	out[r][c] = x
 //
-// It repeats that for each panel, with the same b. Distances are in bytes.
+// It repeats that for each panel: of rows with the same b, or of columns with the same a. Distances
+// are in bytes.
 //
 // Where the right operand is given as lines, b[k][c] is lines[c][k], the only panel is
 // packed without gaps, and there are as many columns as a vector has lanes. Lines that are
@@ -109,6 +111,7 @@ type multiplyFrame struct {
 	depth         int
 	panels        int // at least 1; the code counts it down
 	aPanel        int // from a panel to the next
+	bPanel        int
 	inPanel       int
 	outPanel      int
 	mask          uint64         // lanes of the last vector, one bit each
@@ -138,6 +141,7 @@ type moveFrame struct {
 
 	// Of widen: from each time to the next, in bytes.
 	times, fromNext, toNext int
+	ahead                   int            // from what is read to what is fetched into the cache
 	maskLanes               unsafe.Pointer // mask as a vector, for sets without mask registers
 }
 

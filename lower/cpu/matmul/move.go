@@ -23,6 +23,7 @@ func (v *view) element(line, step int) unsafe.Pointer {
 type mover struct {
 	*code
 	frame moveFrame
+	ahead int // steps that are fetched while rows are packed
 }
 
 // forget drops the pointers to operands.
@@ -63,7 +64,7 @@ func (m *mover) packRows(to unsafe.Pointer, step int, v *view, dtype num.DType, 
 			}
 		}
 		f.from[0], f.to = v.element(first+l, k), unsafe.Add(to, l*4)
-		f.fromStep, f.toStep, f.depth, f.times = v.step, step, depth, 1
+		f.fromStep, f.toStep, f.depth, f.times, f.ahead = v.step, step, depth, 1, m.ahead*v.step
 		m.widenVectors(vectors, n, dtype)
 		l += n
 	}
@@ -73,7 +74,11 @@ func (m *mover) packRows(to unsafe.Pointer, step int, v *view, dtype num.DType, 
 func (m *mover) widenVectors(vectors, n int, dtype num.DType) {
 	f, last := &m.frame, n-(vectors-1)*m.lanes
 	f.mask, f.maskLanes = lowBits(last), unsafe.Pointer(&maskLanes[max(0, 8-last)])
-	m.program.Call(m.widen[vectors-1][dtype], unsafe.Pointer(f))
+	code := &m.widen
+	if m.ahead > 0 {
+		code = &m.widenFar
+	}
+	m.program.Call(code[vectors-1][dtype], unsafe.Pointer(f))
 }
 
 // packBeside packs count groups of lines, side by side, each as pack does; groups lie stride
@@ -90,7 +95,7 @@ func (m *mover) packBeside(to unsafe.Pointer, step, stride int, v *view, dtype n
 	f := &m.frame
 	f.from[0], f.to = v.element(first, k), to
 	f.fromStep, f.toStep, f.depth = lines*v.line, stride, count
-	f.fromNext, f.toNext, f.times = v.step, step, depth
+	f.fromNext, f.toNext, f.times, f.ahead = v.step, step, depth, m.ahead*v.step
 	m.widenVectors(vectors, lines, dtype)
 }
 

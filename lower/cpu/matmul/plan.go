@@ -1,9 +1,6 @@
 package matmul
 
-import (
-	"tokitai/lower/cpu/machine"
-	"tokitai/num"
-)
+import "tokitai/num"
 
 // blocking has the sizes that decide how products are cut. None of them can change a
 // result.
@@ -20,8 +17,8 @@ type blocking struct {
 	streamVectors, streamDepth, streamBytes int
 	lineDepth                               int // the same, in lines
 
-	// tinyWork is the number of multiply-adds from which on a product of few columns is
-	// computed as its transpose, so that its right operand can be read in lines.
+	// tinyWork is the number of multiply-adds from which on a product of few columns of 16 bits or
+	// fewer is computed as its transpose, so that its right operand can be read in lines.
 	tinyWork int
 
 	// Operands of binary32 that are multiplied where they lie rather than packed: left ones
@@ -39,12 +36,15 @@ type blocking struct {
 	regionMemory int // bytes of packed operands
 
 	// A result of at least storedBytes, with at least storedPanels panels of columns, whose sums have at
-	// most storedDepth terms takes longer to store than to compute. AVX-512 stores it some rows at a
-	// time, since a few columns of many rows lie in as many pages. With the small register blocks of
-	// AVX2 the calls take longer than that saves.
+	// most storedDepth terms for each lane of a vector takes longer to store than to compute. It is stored
+	// some rows at a time, since a few columns of many rows lie in as many pages.
 	storedBytes  int
 	storedPanels int
 	storedDepth  int
+
+	// While operands are packed that have at least fetchedBytes together, fetchedSteps steps are fetched ahead:
+	// the processor does not foresee rows in other pages.
+	fetchedBytes, fetchedSteps int
 
 	// itemWork is the number of multiply-adds that is worth waking a worker for.
 	itemWork int
@@ -54,7 +54,7 @@ var defaultBlocking = blocking{
 	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, streamBytes: 512 << 10, lineDepth: 2048,
 	tinyWork: 1 << 21, rowsBytes: 32 << 10, rightBytes: 64 << 10, rightPanels: 3,
 	sharedWork: 1 << 27, sharedTiles: 2, regionLines: 1120, regionMemory: 24 << 20,
-	storedBytes: 2 << 20, storedPanels: 12, storedDepth: 128, itemWork: 1 << 19,
+	storedBytes: 2 << 20, storedPanels: 12, storedDepth: 8, fetchedBytes: 4 << 20, fetchedSteps: 8, itemWork: 1 << 19,
 }
 
 // plan says how products of one size are cut. Rows and columns are those of the result, or
@@ -99,7 +99,15 @@ func (b *blocking) planFor(t *target, e *extent) plan {
 	}
 	// Vectors run across columns: a result with few of them is computed as its transpose.
 	work := e.rows * e.cols * e.depth
-	isNarrow := 5*e.cols*parts(e.rows, t.lanes) < 4*e.rows*parts(e.cols, t.lanes) || e.cols < e.rows && work >= b.tinyWork && inLines(&e.left, e.cols)
+	// Reading several panels of rows in lines costs more than that saves, but for formats that are packed otherwise.
+	isNarrow := 5*e.cols*parts(e.rows, t.lanes) < 4*e.rows*parts(e.cols, t.lanes)
+	if e.cols < e.rows && inLines(&e.left, e.cols) {
+		if e.dtype != num.F32 {
+			isNarrow = isNarrow || work >= b.tinyWork
+		} else if e.cols > t.lineRows {
+			isNarrow = false
+		}
+	}
 	if isNarrow && !e.groupedRows {
 		p.swapped = true
 		e.rows, e.cols, e.left, e.right = e.cols, e.rows, e.right, e.left
@@ -110,10 +118,10 @@ func (b *blocking) planFor(t *target, e *extent) plan {
 		p.tileCols *= blocks
 	}
 	p.leftDirect = e.dtype == num.F32 && b.readsLeft(t, e)
-	p.byPanels = t.set == machine.AVX512 && b.storesLongest(t, e)
+	p.byPanels = b.storesLongest(t, e)
 	isStreamed := false // the right operand is read from memory where it lies
 	switch {
-	case e.right.line == size && (t.partial || e.cols%t.lanes == 0):
+	case e.right.line == size && (t.masks(e.dtype) || e.cols%t.lanes == 0):
 		p.rightDirect = isOnePanel || e.dtype == num.F32 && b.readsRight(t, e)
 		isFew := isOnePanel || p.rightDirect && parts(e.rows, t.rows) <= b.rightPanels
 		if isStreamed = isFew && e.cols*e.depth*size > b.streamBytes; isStreamed {
@@ -133,7 +141,7 @@ func (b *blocking) planFor(t *target, e *extent) plan {
 
 // storesLongest reports whether a product takes longer to store than to compute.
 func (b *blocking) storesLongest(t *target, e *extent) bool {
-	return e.depth <= b.storedDepth && e.rows*e.cols*num.F32.Size() >= b.storedBytes && e.cols >= b.storedPanels*t.vectors*t.lanes
+	return e.depth <= b.storedDepth*t.lanes && e.rows*e.cols*num.F32.Size() >= b.storedBytes && e.cols >= b.storedPanels*t.vectors*t.lanes
 }
 
 // linePanels is the number of panels up to which it is better to transpose the right
@@ -147,6 +155,7 @@ func (b *blocking) readsLeft(t *target, e *extent) bool {
 		fewRows   = 4
 		fewPanels = 8
 		conflict  = 4096 // rows a multiple of it apart contend for the same places in the cache
+		ways      = 8    // that is how many places there are
 	)
 	switch v := &e.left; {
 	case e.rows <= fewRows || e.cols <= t.vectors*t.lanes:
@@ -154,7 +163,8 @@ func (b *blocking) readsLeft(t *target, e *extent) bool {
 	case v.line < v.step: // the elements of one step are neighbours: a line of the cache has those of other panels too
 		return e.rows*e.depth*num.F32.Size() <= b.rowsBytes
 	default:
-		return v.line%conflict != 0 && (v.line%(conflict/2) != 0 || parts(e.cols, t.vectors*t.lanes) <= fewPanels)
+		isFew := parts(e.cols, t.vectors*t.lanes) <= fewPanels
+		return v.line%(conflict/2) != 0 || isFew && (v.line%conflict != 0 || t.rows <= ways)
 	}
 }
 
@@ -176,7 +186,7 @@ func (p *plan) share(b *blocking, t *target, e *extent) {
 	} else {
 		p.tileRows = evenly(p.regionRows, p.tileRows, t.rows)
 		p.tileCols = evenly(p.regionCols, p.tileCols, width)
-		if e.depth > 4*lines { // long sums: what is packed stays in the cache
+		if e.depth > 2*lines { // long sums: what is packed stays in the cache
 			memory /= 6
 		}
 	}
@@ -225,6 +235,14 @@ func (p *plan) cost(t *target, rows, cols int) int {
 		cost += 6 * vectors
 	}
 	return cost
+}
+
+// fetches returns how many steps are fetched ahead while operands are packed.
+func (b *blocking) fetches(e *extent) int {
+	if (e.rows+e.cols)*e.depth*e.products*e.dtype.Size() < b.fetchedBytes {
+		return 0
+	}
+	return b.fetchedSteps
 }
 
 // parts returns the number of parts of a size that n has, the last one perhaps smaller.

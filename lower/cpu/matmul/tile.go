@@ -52,6 +52,7 @@ type worker struct {
 	multiplication            multiplyFrame
 	leftPanels, rightPanels   scratch
 	accumulators, transposing scratch
+	rest                      scratch // columns of a right operand that fill no vector
 	fetcher                   fetcher
 }
 
@@ -213,26 +214,46 @@ func (w *worker) multiplyVectors(t *tile, left, right *panels, k int, in, out un
 			table = &w.multiplyStored
 		}
 	}
+	isOnePanel := t.endPanel-t.firstPanel == 1 && f.depth > 0 && w.fetcher.isEmpty()
 	for c := 0; c < t.cols; {
 		vectors := widest
 		for vectors > 1 && (vectors-1)*w.lanes >= t.cols-c {
 			vectors /= 2
 		}
 		cols := min(vectors*w.lanes, t.cols-c)
-		if f.depth == 0 {
+		switch {
+		case f.depth == 0:
 			f.b = out // nothing is read
-		} else if right.at == nil {
-			f.b = p.right.element(t.col+c, k)
-		} else {
+		case right.at != nil:
 			panel := w.vectors * w.lanes
-			f.b = unsafe.Add(right.at, c/panel*right.stride+c%panel*4)
+			f.b, f.bPanel = unsafe.Add(right.at, c/panel*right.stride+c%panel*4), right.stride
+		case !w.partial && cols < vectors*w.lanes:
+			f.bStep = vectors * w.lanes * 4
+			f.b = w.rest.get(panelStride(f.bStep, f.depth))
+			w.pack(f.b, f.bStep, &p.right, w.dtype, t.col+c, cols, k, f.depth)
+		default:
+			f.b, f.bPanel = p.right.element(t.col+c, k), cols*p.right.line
 		}
 		lanes := cols - (vectors-1)*w.lanes
 		f.mask, f.maskLanes = lowBits(lanes), unsafe.Pointer(&maskLanes[max(0, 8-lanes)])
 		w.fetcher.begin(uintptr(f.b), cols)
-		w.column(t, left, k, c, in, out, table, vectors)
-		c += cols
+		count := 1
+		if isOnePanel && vectors == widest && t.cols-c >= 2*cols {
+			count = (t.cols - c) / cols
+		}
+		w.columns(t, left, k, c, in, out, table, vectors, count)
+		c += count * cols
 	}
+}
+
+// setSums sets where the accumulators of a register block lie: from a row and a column of the tile on.
+func (w *worker) setSums(in, out unsafe.Pointer, row, c int) {
+	f := &w.multiplication
+	f.in = nil
+	if in != nil {
+		f.in = unsafe.Add(in, row*f.inRow+c*4)
+	}
+	f.out = unsafe.Add(out, row*f.outRow+c*4)
 }
 
 // multiplyLinesOf multiplies by lines of the right operand, a vector of columns at a time.
@@ -252,19 +273,15 @@ func (w *worker) multiplyLinesOf(t *tile, left *panels, k int, in, out unsafe.Po
 		for n := t.firstPanel; n < t.endPanel; n++ {
 			row := t.rows.first(n) - t.rows.first(t.firstPanel)
 			f.a = unsafe.Add(left.at, (n-t.firstPanel)*left.stride)
-			f.in = nil
-			if in != nil {
-				f.in = unsafe.Add(in, row*f.inRow+c*4)
-			}
-			f.out = unsafe.Add(out, row*f.outRow+c*4)
+			w.setSums(in, out, row, c)
 			w.program.Call(w.multiplyLines[t.rows.heightOf(n)], unsafe.Pointer(f))
 		}
 	}
 }
 
-// column multiplies all panels of a tile with one panel of columns, those of one height
-// together.
-func (w *worker) column(t *tile, left *panels, k, c int, in, out unsafe.Pointer, table *kernelTable, vectors int) {
+// columns multiplies all panels of a tile with one panel of columns, those of one height together, or the only
+// panel of a tile with several of columns.
+func (w *worker) columns(t *tile, left *panels, k, c int, in, out unsafe.Pointer, table *kernelTable, vectors, count int) {
 	f := &w.multiplication
 	firstRow := t.rows.first(t.firstPanel)
 	for first := t.firstPanel; first < t.endPanel; {
@@ -272,7 +289,6 @@ func (w *worker) column(t *tile, left *panels, k, c int, in, out unsafe.Pointer,
 		if first < t.rows.long {
 			end = min(end, t.rows.long)
 		}
-		row := t.rows.first(first) - firstRow
 		switch {
 		case f.depth == 0:
 			f.a = out
@@ -282,14 +298,15 @@ func (w *worker) column(t *tile, left *panels, k, c int, in, out unsafe.Pointer,
 		default:
 			f.a, f.aRow, f.aStep, f.aPanel = unsafe.Add(left.at, (first-t.firstPanel)*left.stride), 4, left.step, left.stride
 		}
-		f.in = nil
-		if in != nil {
-			f.in = unsafe.Add(in, row*f.inRow+c*4)
-		}
-		f.out = unsafe.Add(out, row*f.outRow+c*4)
+		w.setSums(in, out, t.rows.first(first)-firstRow, c)
 		f.prefetch, f.panels = w.fetcher.take(end-first, f.depth)
 		end = first + f.panels
 		f.inPanel, f.outPanel = height*f.inRow, height*f.outRow
+		if count == 1 {
+			f.bPanel = 0
+		} else {
+			f.panels, f.aPanel, f.inPanel, f.outPanel = count, 0, vectors*w.lanes*4, vectors*w.lanes*4
+		}
 		w.program.Call(table[height][vectors], unsafe.Pointer(f))
 		first = end
 	}
