@@ -505,7 +505,7 @@ func TestManyClients(t *testing.T) {
 							t.Errorf("the stream of %s ends with\n%s\nwant\n%s", body, last.Receipt, want[i])
 						}
 					case 2:
-						leave(t, server.URL+"/v1/completions", body+`,"stream":true}`, r.IntN(4))
+						leave(t, http.DefaultClient, server.URL+"/v1/completions", body+`,"stream":true}`, r.IntN(4))
 					}
 				}
 			})
@@ -522,7 +522,7 @@ func TestManyClients(t *testing.T) {
 }
 
 // leave sends a request, reads some lines of the answer, and goes away.
-func leave(t *testing.T, url, body string, lines int) {
+func leave(t *testing.T, client *http.Client, url, body string, lines int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
@@ -531,7 +531,7 @@ func leave(t *testing.T, url, body string, lines int) {
 		return
 	}
 	r.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(r)
+	response, err := client.Do(r)
 	if err != nil {
 		t.Error(err)
 		return
