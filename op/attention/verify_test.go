@@ -20,7 +20,7 @@ import (
 // one after another in the same memory: of each definition in one format. From level quick on it takes all formats,
 // and from level full on all cases.
 func TestVerify(t *testing.T) {
-	every, largest := testlevel.Pick(6, 2, 1), testlevel.Pick(1<<14, 1<<14, math.MaxInt)
+	every, largest := testlevel.Pick(6, 4, 1), testlevel.Pick(1<<14, 1<<14, math.MaxInt)
 	isTaken := func(name string) bool {
 		h := fnv.New32a()
 		h.Write([]byte(name))
