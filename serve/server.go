@@ -23,11 +23,11 @@ import (
 
 // Options configures a server.
 type Options struct {
-	Keys      []string      // one of which a request has to bring along; none for any request
+	Keys      []string      // API keys; a request must have one of them. None accepts every request
 	MaxTokens int           // of an answer
 	MaxBody   int64         // bytes of a request
 	MaxTime   time.Duration // for an answer
-	Stall     time.Duration // in which a client has to send its request, and to take each part of what is written to it
+	Stall     time.Duration // the time that a client has to send its request, and to take each part of the answer
 	Guesses   int           // tokens to guess at a time
 	Log       *slog.Logger
 }
