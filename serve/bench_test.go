@@ -37,7 +37,7 @@ func askServer(url string) error {
 	for i := range benchClients {
 		all.Go(func() {
 			prompt := strings.Join(strings.Fields(fmt.Sprint(benchPrompt(i))), ",")
-			body := fmt.Sprintf(`{"prompt":%s,"max_tokens":32,"ignore_eos":true,"seed":0%s}`, prompt, members)
+			body := fmt.Sprintf(`{"prompt":%s,"ignore_eos":true,"seed":0%s}`, prompt, members)
 			errs[i] = askOnce(url+"/v1/completions", body)
 		})
 	}
