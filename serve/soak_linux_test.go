@@ -47,7 +47,7 @@ func TestSoak(t *testing.T) {
 	goroutines, files := math.MaxInt, math.MaxInt // the fewest of any round
 	var heap, resident []int
 	began := time.Now()
-	for round := 0; round < 3 || time.Since(began) < duration; round++ {
+	for round := 0; round < testlevel.Pick(3, 24) || time.Since(began) < duration; round++ {
 		s.round(t, uint64(round))
 		s.awaitQuiet(t)
 		await.For(t, fmt.Sprintf("at most %d goroutines", goroutines), func() bool { return runtime.NumGoroutine() <= goroutines })
