@@ -22,16 +22,16 @@ import (
 )
 
 // BenchmarkServer measures what a server costs: the time of the processor for a token of 64 answers that are computed together,
-// of 192 tokens each, by a decoder of 100 M parameters with random weights in bf16; with -short, of 32 tokens by one layer. In
+// of 192 tokens each, by a decoder of 100 M parameters with random weights in bf16; with -short, of 16 tokens by one layer. In
 // "engine" they are computed without a server, in "streams" and "whole" they are answers to clients in another process.
 func BenchmarkServer(b *testing.B) {
 	c := model.Config{
 		Vocabulary: 32000, Block: 256, Layers: 12, Width: 768, Heads: 12, KVHeads: 4, Hidden: 2048, Storage: "bf16",
 		Norm: "rms", Positions: "rope", FeedForward: "swiglu", Tied: true, RopeBase: 10000, Eps: 1e-5,
 	}
-	length := 192
+	length, rounds := 192, 2
 	if testing.Short() {
-		c.Layers, c.Vocabulary, length = 1, 1000, 32
+		c.Layers, c.Vocabulary, length, rounds = 1, 1000, 16, 1
 	}
 	m, err := answertest.Model(c, 1)
 	if err != nil {
@@ -77,7 +77,7 @@ func BenchmarkServer(b *testing.B) {
 			return nil
 		}
 	}
-	for range 2 {
+	for range rounds {
 		measure("engine", func(length int) error { return askEngine(e, length) })
 		measure("streams", clients(`,"stream":true`))
 		measure("whole", clients(""))
