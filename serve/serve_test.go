@@ -482,7 +482,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestManyClients: clients of all kinds at once, of which some go away in the middle; every answer has the bits that
+// TestManyClients: clients of all kinds at once, some of which go away in the middle; every answer has the bits that
 // it has alone, prefixes reused or not, and nothing is left behind.
 func TestManyClients(t *testing.T) {
 	clients := testlevel.Pick(24, 64, 64)
