@@ -9,7 +9,7 @@
 //	err = softmax.Forward(q, x, x)
 //	values, err = x.Float32s()
 //
-// What a program defines itself, [Run] and [Eval] compute. Everything here is a name for
+// [Run] and [Eval] compute definitions of your own. Everything here is a name for
 // something in the packages that own it: queues and calls in engine, tensors in tensor,
 // formats in num, definitions in def.
 package tokitai

@@ -14,8 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the document anew")
 
-// measured are the operations whose data are measured: at level smoke a few of which that
-// takes little.
+// measured are the operations whose data are measured: at level smoke a few that take little time.
 func measured() []*op.Operation {
 	if *update || testlevel.Current() > testlevel.Smoke {
 		return all.Operations

@@ -175,7 +175,7 @@ func (e *Engine) Start(ctx context.Context, r Request) (*Answer, error) {
 
 // StartAll starts all requests. If one is refused, it starts none and returns the error.
 func (e *Engine) StartAll(ctx context.Context, requests []Request) ([]*Answer, error) {
-	if err := e.model.Unchanged(); err != nil { // before memory is read of which there may be less
+	if err := e.model.Unchanged(); err != nil { // before memory is read that the file may no longer have
 		return nil, err
 	}
 	var list []*sequence

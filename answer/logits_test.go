@@ -186,8 +186,8 @@ type placed struct {
 	pages          []int32
 }
 
-// infer computes the logits of all prompts in steps of so many prompts together, of each of which it takes as many tokens
-// as tokens says, and compares them.
+// infer computes the logits of all prompts, so many prompts in a step, and compares them. tokens says how many tokens of a
+// prompt a step takes.
 func (x *comparison) infer(t *testing.T, name string, together int, tokens func(i, left int) int) {
 	t.Helper()
 	const pageSize = 16

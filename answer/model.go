@@ -150,7 +150,7 @@ func (m *Model) Sampling() Sampling {
 	return s
 }
 
-// Stops returns the texts in front of which answers end where a request does not say.
+// Stops returns the texts that end answers to requests without stops of their own. They are no part of the answer.
 func (m *Model) Stops() []string {
 	if m.Generation == nil {
 		return nil

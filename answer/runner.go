@@ -24,7 +24,7 @@ type runner struct {
 	given  map[string]*tensor.Tensor
 	owned  []interface{ Close() error }
 
-	logits  *tensor.Tensor // [Rows, vocabulary], of which a step has the first
+	logits  *tensor.Tensor // [Rows, vocabulary]; a step uses the first rows
 	changed *tensor.Tensor // one row
 	inputs  *tensor.Tensor // of the step, as bucket divides it
 	results *tensor.Tensor // likewise

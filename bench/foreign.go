@@ -53,7 +53,7 @@ func spreadOf(xs []float64) Spread {
 // ForeignResult is the measurement of a foreign kernel.
 type ForeignResult struct {
 	Shape       string
-	Bytes       int64   // the least that have to move
+	Bytes       int64   // the fewest that must move
 	FLOPs       float64 // of a contraction; else 0
 	Repetitions int     // that were timed
 	Calls       int     // whose outputs were judged

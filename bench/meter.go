@@ -114,7 +114,7 @@ type Result struct {
 	Case        *Case
 	Seconds     float64 // the median of the repetitions
 	Repetitions int
-	Bytes       int64    // the least that have to move
+	Bytes       int64    // the fewest that must move
 	FLOPs       float64  // of a contraction; else 0
 	CopyGBps    float64  // the median of the copies between the repetitions
 	Library     *Library // beside the case; nil if there is none

@@ -76,7 +76,7 @@ func asSelect(v Value) (cond, a, b Value, ok bool) {
 	return Value{args[0]}, Value{args[1]}, Value{args[2]}, true
 }
 
-// asPart returns the parts of a selection of which one is zero.
+// asPart returns the parts of a selection between a value and zero.
 func asPart(v Value) (cond, a, b Value, ok bool) {
 	cond, a, b, ok = asSelect(v)
 	return cond, a, b, ok && (isZero(a) || isZero(b))

@@ -34,7 +34,7 @@ type ContractionForm struct {
 }
 
 // Scales names the f32 operands by which the sums of a product are multiplied: first by
-// Row, of which there is one for each row of the result, then by Col, one for each column.
+// Row, with a number for each row of the result, then by Col, with one for each column.
 // A sum in a Ring is rounded to binary32 first. Each product is rounded to binary32, and the
 // last is stored. Either may be "", for none.
 type Scales struct{ Row, Col string }

@@ -167,7 +167,7 @@ const (
 	PerRow     Extent = 2
 	PerElement Extent = PerRow | PerColumn
 
-	// Chosen is the axis of a table's rows, of which an index chooses one for each row of the
+	// Chosen is the axis of a table's rows. An index chooses one of them for each row of the
 	// definition. Only operands have it, and the leaves that stand for them in a lookup.
 	Chosen Extent = 4
 

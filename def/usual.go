@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// checkForm returns an error if a definition cannot be another form of d: it has to have the
+// checkForm returns an error if a definition cannot be another form of d: it must have the
 // same operands and parameters.
 func (d *Definition) checkForm(form *Definition) error {
 	switch {

@@ -162,7 +162,7 @@ func TestTensorCoreModels(t *testing.T) {
 
 // TestCaseCounts counts the cases of the levels that take less than minutes. Those of
 // smoke are run; those of quick are counted by their names. Tests of level smoke count one
-// target of each kind but streams, which take longer than all others, and leave the document's sums alone.
+// target of each kind but streams, which take longer than all others (op/attention verifies a sample of them), and leave the document's sums alone.
 func TestCaseCounts(t *testing.T) {
 	isAll := *update || testlevel.Current() > testlevel.Smoke
 	counts := map[string]*count{}

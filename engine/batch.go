@@ -35,7 +35,7 @@ type batchEntry struct {
 	launch     Launch
 	plan       *plan
 
-	isAgain    bool // it has to be checked again when it is made
+	isAgain    bool // check it again when it is made
 	isOnHost   bool // the host can address an operand
 	isTogether bool // with others
 	isLaunched bool

@@ -84,7 +84,7 @@ func (w *launchWatcher) queue(t *testing.T, opts ...engine.Option) *engine.Queue
 	return q.With(engine.Using(&l))
 }
 
-// memory is one tensor on a device, of which tests use parts.
+// memory is one tensor on a device. Tests use parts of it.
 type memory struct {
 	t   *testing.T
 	all *tensor.Tensor
@@ -181,8 +181,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestBatchAgain makes the calls of a Batch again with changes between, each of which has to
-// be seen.
+// TestBatchAgain repeats the calls of a Batch after changes, and checks that every change is noticed.
 func TestBatchAgain(t *testing.T) {
 	var w launchWatcher
 	q := w.queue(t)

@@ -38,7 +38,7 @@ func (e *elsewhere) Call(ctx context.Context, calls []engine.RemoteCall) (int, e
 	return len(calls), nil
 }
 
-// chain are calls of which each reads what the one before wrote.
+// chain are calls, each of which reads what the one before wrote.
 func chain(t *testing.T, n int) (calls []engine.CallSpec, last *tensor.Tensor) {
 	t.Helper()
 	x, err := tensor.FromFloat32(cpu.Queue().Device(), num.F32, []float32{1, 2, 3, 4}, 1, 4)

@@ -98,7 +98,7 @@ func unsafeBytes(p *byte, offset, n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(p), offset)), n)
 }
 
-// What is none of the named settings, or no queue any more, is refused.
+// Unknown settings, and queues that are closed, are refused.
 func TestMisuse(t *testing.T) {
 	q := newQueue(t)
 	call := func(q *engine.Queue, opts ...engine.CallOption) error {

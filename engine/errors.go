@@ -97,7 +97,7 @@ type UnsuitedError struct {
 	Lowering  string
 	Cause     error
 	IsRefused bool   // by the kernel, when it was launched
-	Index     string // the operand of which the kernel says that it has an index out of range; "" if it says no such thing
+	Index     string // the operand in which the kernel found an index out of range; "" if it reported none
 }
 
 func (e *UnsuitedError) Error() string {

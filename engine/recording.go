@@ -24,7 +24,7 @@ type Recording struct {
 	calls    []*recordedCall
 	steps    []*step
 	parts    []part
-	tensors  []recordedTensor // that have to be open
+	tensors  []recordedTensor // must be open
 	keeps    keeps
 	cleanup  runtime.Cleanup // releases them
 	isClosed bool
@@ -113,8 +113,8 @@ func (one *step) launchOn(to device.Queue) error {
 // results have the bits that the calls would give, and indices are checked as by these. It
 // allocates nothing.
 //
-// On a GPU, Run returns before the work is done, and calls may run at the same time of which
-// neither writes what the other uses.
+// On a GPU, Run returns before the work is done, and two calls may run at the same time if neither
+// writes what the other uses.
 func (rec *Recording) Run(q *Queue) error {
 	const op = "engine.Recording.Run"
 	if rec == nil || rec.queue == nil {

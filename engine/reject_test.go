@@ -133,7 +133,7 @@ func TestRejectOnDevice(t *testing.T) {
 					t.Errorf("%s: a call with good indices has not written %s", x.d.Name, name)
 				}
 			}
-			// Who asks for an answer now is told at once.
+			// Calls that wait for their result return the error themselves.
 			bad := rejected(t, dev, x.d, x.first, x.second)
 			if err := engine.Run(q, x.d, bad, append(opts, engine.CheckOnly())...); err == nil || err.Error() != x.want {
 				t.Errorf("only checked: got %v\nwant %s", err, x.want)

@@ -9,7 +9,7 @@ import (
 // that no two repetitions share, and outputs that were judged in every one.
 type Speed struct {
 	Shape       string  `json:"shape"`
-	Bytes       int64   `json:"bytes"`           // the least that have to move
+	Bytes       int64   `json:"bytes"`           // the fewest that must move
 	FLOPs       float64 `json:"flops,omitempty"` // of a matrix product
 	Repetitions int     `json:"repetitions"`     // that were timed
 	Calls       int     `json:"calls"`           // whose outputs were judged

@@ -12,8 +12,8 @@ import (
 	"tokitai/trial"
 )
 
-// place is where a function finds an operand: in a copy of its memory, guards included, or in rows
-// that lie far apart, in addresses of which hardly any have memory.
+// place is where a function finds an operand: in a copy of its memory, guards included, or in rows that lie far apart
+// in a range of addresses with hardly any memory behind them.
 type place struct {
 	operands *trial.Operands
 	operand  int

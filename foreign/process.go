@@ -198,8 +198,7 @@ func (k *processKernel) meaning(err error) error {
 	return &engine.RaisedError{Cause: err}
 }
 
-// badIndex returns the operand of which an error reply says that it has an index out of range,
-// or "".
+// badIndex returns the operand in which, by an error reply, an index is out of range, or "".
 func (k *processKernel) badIndex(f *protocol.Failure) string {
 	name := f.Detail("operand")
 	if i := k.definition.Operand(name); i >= 0 && k.definition.Operands[i].IsIndex {

@@ -81,7 +81,7 @@ func TestArenas(t *testing.T) {
 	}
 }
 
-// Beyond what is kept, arenas that nobody uses are given back, and the process is told.
+// Unused arenas beyond those that are kept are given back, and the process is told.
 func TestArenasGivenBack(t *testing.T) {
 	if !hasSharedMemory() {
 		t.Skip("no shared memory here")

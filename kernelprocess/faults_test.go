@@ -305,7 +305,7 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// What an abandoned request uses is nobody else's until it is answered.
+// The memory of an abandoned request is not used again until the request is answered.
 func TestAbandonedMemory(t *testing.T) {
 	d := fakeDevice(t, "hang", Options{})
 	if _, err := d.running(t.Context()); err != nil {

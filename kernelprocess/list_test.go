@@ -14,8 +14,8 @@ import (
 	"tokitai/tensor"
 )
 
-// TestList makes calls together of which each reads what the one before wrote, in memory
-// of every kind: what is the process's own goes in one request, results that are fetched
+// TestList makes several calls together, each of which reads what the one before wrote, in memory
+// of every kind. Calls on the process's own memory go in one request; results that are fetched
 // are fetched before they are read.
 func TestList(t *testing.T) {
 	const n, rows, cols = 6, 8, 64 // more would all be the same

@@ -8,11 +8,11 @@ import (
 	"tokitai/num"
 )
 
-// Piece is a definition that computes a part of another one.
+// Piece is a definition that computes one step of a larger definition.
 type Piece struct {
 	*def.Definition
 
-	// SumLanes is how many lanes the sums of its rows have; 0 if as many as rows of their length have.
+	// SumLanes is the lane count of sums over rows; 0 for the usual count of rows of their length.
 	SumLanes int
 }
 
@@ -25,7 +25,7 @@ type StreamParts struct {
 	Body   *def.Definition
 
 	// Weigh takes what the body reads, and the carried m and l of each row. It gives the weights, the
-	// factor a of what is carried, and the new m and l. The first definition is for blocks of which every
+	// factor a of what is carried, and the new m and l. The first definition is for blocks in which every
 	// query sees every key. Rows whose m becomes NaN have any weights.
 	//
 	// Weights take the place of the scores, rounded as values are stored. Those of Stored are an output of

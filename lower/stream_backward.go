@@ -17,7 +17,7 @@ type BackwardParts struct {
 
 	// Gradients takes what the body reads, gradients of weights, and of each row the logarithm of its
 	// weights and its delta. It gives the weights and the gradients of scores, as values are stored. The
-	// first definition is for blocks of which every query sees every key.
+	// first definition is for blocks in which every query sees every key.
 	//
 	// Those of Replacing take the place of the scores and of the gradients of weights, rounded as values are
 	// stored.

@@ -94,7 +94,7 @@ func (g *gradients) call(c *Call) {
 	}
 }
 
-// Step is a call of which a Rule composes the gradients.
+// Step is a call for which a Rule composes the gradients.
 type Step struct {
 	g *gradients
 	c *Call
@@ -256,8 +256,8 @@ func (g *gradients) gradient(c *Call, output string) Ref {
 	return whole.As(out.shape...)
 }
 
-// target returns where the gradient of an input goes: a new value, or the same columns of the
-// gradient of the value of which the input is a part.
+// target returns where the gradient of an input goes: a new value, or, if the input is a part of a value, the same
+// columns of that value's gradient.
 func (g *gradients) target(in Ref) Ref {
 	v := in.value
 	old, ok := g.of[v]

@@ -48,8 +48,7 @@ type Config struct {
 	FP8            FP8     `json:"fp8,omitzero"` // of linear layers; none if it is zero
 }
 
-// Mixture describes the experts of a mixture: feed-forward layers with a gate, of which every token goes
-// through a few.
+// Mixture describes the experts of a mixture: feed-forward layers with a gate. Every token goes through a few of them.
 type Mixture struct {
 	Experts      int     `json:"experts"`              // 0 for no mixture
 	PerToken     int     `json:"per_token"`            // experts that a token goes through

@@ -121,7 +121,7 @@ func (e *Experts) Run(x *Exchange, g Gradients, note func(c *Call, operands []*t
 	return nil
 }
 
-// numbersOf returns the parameters of a call, of which Divide has seen that they are no variables.
+// numbersOf returns the parameters of a call. Divide has checked that none is a variable.
 func numbersOf(c *Call) []float64 {
 	var list []float64
 	for _, p := range c.Params {

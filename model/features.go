@@ -26,8 +26,8 @@ const (
 	RouterWeights = "router.weights" // by which the outputs of the experts are added up; 0 for those that are not chosen
 )
 
-// Features describes a network that computes rows of numbers from rows of features: a mixture of which every expert
-// computes every row, or, without experts, one deep network.
+// Features describes a network that computes rows of numbers from rows of features: a mixture whose experts all
+// compute every row, or, without experts, one deep network.
 type Features struct {
 	Inputs  int `json:"inputs"`            // features of a row
 	Outputs int `json:"outputs"`           // numbers of a row

@@ -372,7 +372,7 @@ func networkOf(c Config, weights map[string][]float32, other string, values []fl
 	return n, nodes
 }
 
-// tiny is a decoder of two layers of which every setting can be changed.
+// tiny is a decoder of two layers. Tests change any of its settings.
 var tiny = Config{
 	Vocabulary: 7, Block: 4, Layers: 2, Width: 8, Heads: 2, KVHeads: 2, Hidden: 6,
 	Norm: "rms", Positions: "rope", FeedForward: "swiglu", RopeBase: 10000, Eps: 1e-5,

@@ -7,7 +7,7 @@ import (
 	"tokitai/tensor"
 )
 
-// Network is a program with what training has to know of it.
+// Network is a program with what training needs to know about it.
 type Network struct {
 	Program   *Program
 	Gradients map[string]string // names of the gradients by those of the weights; nil without them

@@ -11,7 +11,7 @@ func (p *Program) plan() {
 	p.planUses(uses, func(v *Value) bool { return v.Kind == Result && !v.IsKept && !p.once[v] })
 }
 
-// planUses is plan for the values that are used one after another, of which those of isPlanned get buffers.
+// planUses is plan for values that are used one after another. Those for which isPlanned holds get buffers.
 func (p *Program) planUses(uses [][]*Value, isPlanned func(v *Value) bool) {
 	last := map[*Value]int{}
 	for i, values := range uses {

@@ -88,8 +88,7 @@ func combineBackward(s *Step) {
 	s.Contribute("weight", combine.PermuteDefinition, []int{n, 1}, place.As(n), do[1].As(n, 1))
 }
 
-// gradientOf returns the forward output of which an operand of a backward definition is the
-// gradient, or "".
+// gradientOf returns the forward output whose gradient an operand of a backward definition is, or "".
 func gradientOf(forward *def.Definition, operand string, isOut bool) string {
 	if len(operand) < 2 || operand[0] != 'd' {
 		return ""

@@ -2,8 +2,8 @@ package model
 
 import "tokitai/def"
 
-// Products returns how many products a run of the network's program adds up: those of linear layers and of attention,
-// of which only the keys count that a query sees.
+// Products returns how many products a run of the network's program adds up: those of linear layers, and those of
+// attention over the keys that each query sees.
 func (n *Network) Products() float64 {
 	total := 0.0
 	for _, c := range n.Program.Calls {

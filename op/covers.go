@@ -13,8 +13,7 @@ import (
 // Covering returns which output elements of a call a clause speaks about.
 type Covering = func(c *bound.Call) func(operand, row, col int) bool
 
-// ClausesOf returns the clauses of a definition, of which the list says in order what kind
-// they are: numbers are given by position.
+// ClausesOf returns the clauses of a definition, given the kind of each in order. It numbers them by position.
 func ClausesOf(d *def.Definition, list ...Clause) []Clause {
 	for i := range list {
 		list[i].Definition, list[i].Number = d, fmt.Sprintf("C%d", i+1)

@@ -44,11 +44,11 @@ type Watched interface {
 	// Watch returns a [PeerError] if a rank has ended without leaving, is silent or has failed. It does not wait.
 	Watch() error
 
-	// Fail tells the other ranks because of which one this one does not go on.
+	// Fail tells the other ranks that this one does not go on, and which rank is the reason.
 	Fail(because *PeerError)
 }
 
-// PeerError reports a rank because of which the others cannot go on.
+// PeerError reports a rank that keeps the others from going on.
 type PeerError struct {
 	Rank    int
 	Problem string // what is known: "has ended: signal killed"

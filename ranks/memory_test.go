@@ -115,7 +115,7 @@ func testCalls(t *testing.T, transport string, size int) {
 	}
 }
 
-// TestPeers: a rank because of which others cannot go on is named by all of them.
+// TestPeers: if one rank keeps the others from going on, all of them name it.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	calls := func(g Group) error {

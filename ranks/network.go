@@ -59,7 +59,7 @@ type want struct {
 // the bytes that follow, another one, and these.
 const (
 	aliveFrame = 0x10 + iota
-	leaveFrame // its length is the number of the rank because of which, plus one
+	leaveFrame // its length is 1 + the number of the rank that is the reason
 )
 
 const frameBytes = 16

@@ -32,8 +32,10 @@ func newError(status int, kind, code, format string, args ...any) *apiError {
 	return e
 }
 
-// errTooLarge is for requests of too many bytes.
-var errTooLarge = newError(http.StatusRequestEntityTooLarge, badRequest, "too_large", "the request is larger than this server takes")
+// tooLarge returns the error for requests of more than most bytes.
+func tooLarge(most int64) error {
+	return newError(http.StatusRequestEntityTooLarge, badRequest, "too_large", "the request has more than %d bytes, which is the most that this server takes", most)
+}
 
 // errStopping is what requests get from a server that stops.
 var errStopping = newError(http.StatusServiceUnavailable, "server_error", "stopping", "the server is stopping")

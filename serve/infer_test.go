@@ -94,7 +94,7 @@ func TestInfer(t *testing.T) {
 		`{"features":[1,2,1e39]}`:         "cannot unmarshal number 1e39",
 		`{"features":[1,2,3]} {}`:         "something stands behind",
 		`[`:                               "the request: ",
-		`{"features":[` + strings.Repeat("1,", 200) + `1]}`: "larger than this server takes",
+		`{"features":[` + strings.Repeat("1,", 200) + `1]}`: "has more than 200 bytes",
 	} {
 		if code, text := ask("POST", "/infer", body); code < 400 || code > 499 || !strings.Contains(text, want) {
 			t.Errorf("%.40s: %d %s, want %q", body, code, text, want)

@@ -271,7 +271,10 @@ func TestBadInput(t *testing.T) {
 		{completions, `{"prompt":[[]]}`, 400, "the prompt is empty"},
 		{completions, `{"prompt":[257]}`, 400, "token 0 of the prompt is 257"},
 		{completions, `{"prompt":[1.5]}`, 400, "prompt: want a text"},
-		{completions, `{"prompt":"a","max_tokens":"many"}`, 400, "max_tokens: is string, want int"},
+		{completions, `{"prompt":"a","max_tokens":"many"}`, 400, "max_tokens: is a string, want an integer"},
+		{completions, `{"prompt":"a","max_tokens":1.5}`, 400, "max_tokens: is number 1.5, want an integer"},
+		{completions, `{"prompt":"a","stream":"yes"}`, 400, "stream: is a string, want true or false"},
+		{completions, "{\"prompt\":\"\xff\"}", 400, "the body is not UTF-8"},
 		{completions, `{"prompt":"a","max_tokens":-1}`, 400, "max_tokens: is -1"},
 		{completions, `{"prompt":"a","max_tokens":0}`, 400, "max_tokens: is 0"},
 		{completions, `{"prompt":"a","temperature":-1}`, 400, "temperature is -1"},
@@ -284,14 +287,14 @@ func TestBadInput(t *testing.T) {
 		{completions, `{"prompt":"a","stop":7}`, 400, "stop: want a text"},
 		{completions, `{"prompt":"a","logit_bias":{"x":1}}`, 400, "logit_bias: "},
 		{completions, `{"prompt":"a","logit_bias":{"900":1}}`, 400, "logit_bias has the token 900"},
-		{completions, `{"prompt":"a","seed":"x"}`, 400, "seed: is string"},
+		{completions, `{"prompt":"a","seed":"x"}`, 400, "seed: is a string, want an integer of 64 bits"},
 		{completions, `{"prompt":"a","suffix":"x"}`, 400, "suffix: is not supported"},
 		{completions, `{"prompt":"a","best_of":3}`, 400, "best_of: is not supported"},
 		{completions, `{"prompt":"a","guided_json":{"a":1}}`, 400, "guided_json: is not supported"},
 		{completions, `{"prompt":"a","stream_options":{"include_usage":true}}`, 400, "stream_options: want stream"},
 		{completions, `{"prompt":"a","model":"gpt"}`, 404, `the model \"gpt\" does not exist`},
 		{completions, `{"prompt":"` + strings.Repeat("a", 200) + `"}`, 400, "too many tokens"},
-		{completions, `{"prompt":"` + strings.Repeat("a", 5000) + `"}`, 413, "larger than this server takes"},
+		{completions, `{"prompt":"` + strings.Repeat("a", 5000) + `"}`, 413, "the request has more than 4096 bytes"},
 		{chats, `{"messages":[]}`, 400, "messages: want an array"},
 		{chats, `{"messages":[{"content":"x"}]}`, 400, "message 0: it has no role"},
 		{chats, `{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 400, "type image_url is not supported"},
@@ -312,13 +315,24 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("%s %.60s: %d %s, want %d with %q", x.path, x.body, status, text, x.status, x.want)
 		}
 	}
-	response, err := http.Post(server.URL+completions, "application/x-www-form-urlencoded", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusUnsupportedMediaType {
-		t.Errorf("a form: %s", response.Status)
+	const form = "application/x-www-form-urlencoded"
+	for _, x := range []struct {
+		method, path string
+		header       []string
+		status       int
+		want         string
+	}{
+		{"POST", completions, []string{"Content-Type", form}, 415, "want application/json"},
+		{"POST", completions, []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}, 415, `the content encoding is \"gzip\"`},
+		{"GET", completions, nil, 405, "GET /v1/completions: want POST"},
+		{"DELETE", "/v1/models/tiny", nil, 405, "want GET"},
+		{"POST", "/health", []string{"Content-Type", "application/json"}, 405, "want GET"},
+		{"GET", "/nothing", nil, 404, "there is no GET /nothing"},
+	} {
+		status, text, header := send(t, x.method, server.URL+x.path, strings.NewReader("{}"), x.header)
+		if status != x.status || !strings.Contains(text, x.want) || (header.Get("Allow") != "") != (status == http.StatusMethodNotAllowed) {
+			t.Errorf("%s %s: %d %s, want %d with %q", x.method, x.path, status, text, x.status, x.want)
+		}
 	}
 }
 
@@ -468,7 +482,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestManyClients: clients of all kinds at once, of which some go away in the middle; every answer has the bits that
+// TestManyClients: clients of all kinds at once, some of which go away in the middle; every answer has the bits that
 // it has alone, prefixes reused or not, and nothing is left behind.
 func TestManyClients(t *testing.T) {
 	clients := testlevel.Pick(24, 64, 64)
@@ -505,7 +519,7 @@ func TestManyClients(t *testing.T) {
 							t.Errorf("the stream of %s ends with\n%s\nwant\n%s", body, last.Receipt, want[i])
 						}
 					case 2:
-						leave(t, server.URL+"/v1/completions", body+`,"stream":true}`, r.IntN(4))
+						leave(t, http.DefaultClient, server.URL+"/v1/completions", body+`,"stream":true}`, r.IntN(4))
 					}
 				}
 			})
@@ -522,7 +536,7 @@ func TestManyClients(t *testing.T) {
 }
 
 // leave sends a request, reads some lines of the answer, and goes away.
-func leave(t *testing.T, url, body string, lines int) {
+func leave(t *testing.T, client *http.Client, url, body string, lines int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
@@ -531,7 +545,7 @@ func leave(t *testing.T, url, body string, lines int) {
 		return
 	}
 	r.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(r)
+	response, err := client.Do(r)
 	if err != nil {
 		t.Error(err)
 		return

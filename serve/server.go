@@ -23,11 +23,11 @@ import (
 
 // Options configures a server.
 type Options struct {
-	Keys      []string      // one of which a request has to bring along; none for any request
+	Keys      []string      // API keys; a request must have one of them. None accepts every request
 	MaxTokens int           // of an answer
 	MaxBody   int64         // bytes of a request
 	MaxTime   time.Duration // for an answer
-	Stall     time.Duration // in which a client has to send its request, and to take each part of what is written to it
+	Stall     time.Duration // the time that a client has to send its request, and to take each part of the answer
 	Guesses   int           // tokens to guess at a time
 	Log       *slog.Logger
 }
@@ -184,18 +184,30 @@ func (x *exchange) write(data []byte) error {
 	return x.control.Flush()
 }
 
-// handle has the gate answer requests, by patterns of http.ServeMux.
+// handle has the gate answer requests, by patterns of http.ServeMux. Each pattern but "/" has a method; other methods are an error
+// that names it.
 func (g *gate) handle(handlers map[string]func(*exchange) error) {
 	mux := http.NewServeMux()
 	for pattern, h := range handlers {
 		needsKey := slices.Contains(keyed, pattern)
-		_, path, isOfMethod := strings.Cut(pattern, " ")
+		method, path, isOfMethod := strings.Cut(pattern, " ")
 		if !isOfMethod {
 			path = pattern
 		}
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { g.answer(w, r, path, needsKey, h) })
+		if isOfMethod {
+			mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+				g.answer(w, r, path, needsKey, func(x *exchange) error { return refuseMethod(x, method) })
+			})
+		}
 	}
 	g.handler = mux
+}
+
+// refuseMethod is the answer to a request with another method than the one that the path has.
+func refuseMethod(x *exchange, want string) error {
+	x.Header().Set("Allow", want)
+	return newError(http.StatusMethodNotAllowed, badRequest, "", "%s %s: want %s", x.request.Method, x.request.URL.Path, want)
 }
 
 // answer answers a request with what all need: the key, the limits, the log.
@@ -292,6 +304,9 @@ func (g *gate) accept(x *exchange, needsKey bool) error {
 	if x.request.Method != http.MethodPost {
 		return nil
 	}
+	if encoding := x.request.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return newError(http.StatusUnsupportedMediaType, badRequest, "", "the content encoding is %q, want none", encoding)
+	}
 	// Pages of other sites can make a browser send forms, but not JSON.
 	if kind, _, err := mime.ParseMediaType(x.request.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return newError(http.StatusUnsupportedMediaType, badRequest, "", "the content type is %q, want application/json", x.request.Header.Get("Content-Type"))
@@ -309,12 +324,12 @@ const mostUnread = 64 << 20
 func readBody(x *exchange, most int64) ([]byte, error) {
 	r := x.request
 	if r.ContentLength > most && r.Header.Get("Expect") != "" { // the client waits for an answer
-		return nil, errTooLarge
+		return nil, tooLarge(most)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	if err == nil && int64(len(body)) > most {
 		io.CopyN(io.Discard, r.Body, mostUnread)
-		return nil, errTooLarge
+		return nil, tooLarge(most)
 	}
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 		return nil, newError(http.StatusRequestTimeout, badRequest, "timeout", "the request did not come within %v", x.stall)

@@ -387,7 +387,7 @@ func TestViewsRefuse(t *testing.T) {
 	}
 }
 
-// What operations ask of tensors at every call allocates nothing.
+// The methods that operations call on tensors at every call allocate nothing.
 func TestOverlapAllocatesNothing(t *testing.T) {
 	views := stacks(t, ramp(t, host(t), 96))
 	if n := testing.AllocsPerRun(10, func() {

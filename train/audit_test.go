@@ -37,7 +37,7 @@ func flipFirst(list []*tensor.Tensor) error {
 	return errors.New("the rank has no part of a weight")
 }
 
-// faultyCalls are calls in front of which, or behind which, a fault happens once.
+// faultyCalls makes calls, and causes one fault before or after one of them.
 type faultyCalls struct {
 	recorded
 	left          int // runs before that one

@@ -93,7 +93,7 @@ func isSame(a, b *Line) bool {
 	return a.LossBits == b.LossBits && a.NormBits == b.NormBits && a.Weights == b.Weights
 }
 
-// commonCheckpoint returns the newest step up to a step of which both runs have a checkpoint, or 0.
+// commonCheckpoint returns the newest step, at most upTo, for which both runs have a checkpoint; 0 if there is none.
 func commonCheckpoint(folders [2]string, upTo int) (int, error) {
 	a, err := Checkpoints(folders[0])
 	if err != nil {

@@ -333,7 +333,7 @@ func (t *Trainer) exchangeWeights(own []checksum.Digest) ([]checksum.Digest, err
 	return all[:len(own):len(own)], t.queue.Wait()
 }
 
-// gatherDigests brings the digests of all ranks here, of which each has as many.
+// gatherDigests returns the digests of all ranks. Every rank has the same number of them.
 func (m *team) gatherDigests(own []checksum.Digest) ([][]checksum.Digest, error) {
 	counts := make([]int, m.Size())
 	for r := range counts {
@@ -342,7 +342,7 @@ func (m *team) gatherDigests(own []checksum.Digest) ([][]checksum.Digest, error)
 	return m.gatherLists(own, counts)
 }
 
-// gatherLists is gatherDigests for ranks of which each has its own number.
+// gatherLists is gatherDigests for ranks with different numbers of digests.
 func (m *team) gatherLists(own []checksum.Digest, counts []int) ([][]checksum.Digest, error) {
 	raw, err := binary.Append(nil, binary.LittleEndian, own)
 	if err != nil {

@@ -20,7 +20,7 @@ func dividing(with Team) Team {
 	return with
 }
 
-// large returns a mixture of which a matrix of an expert ends within a flat row, and three matrices have two of these.
+// large returns settings for a mixture in which an expert's matrix ends within a flat row, and three matrices take two flat rows.
 func large() Settings {
 	s := tiny()
 	s.Width, s.Heads, s.KVHeads, s.Mixture = 200, 2, 1, model.Mixture{Experts: 3, PerToken: 2, Hidden: 200}

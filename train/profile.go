@@ -13,7 +13,7 @@ type Cost struct {
 	Lowering string  `json:"lowering,omitempty"` // "" of a part
 	Calls    int     `json:"calls"`              // in a step
 	Seconds  float64 `json:"seconds"`            // of all of them
-	Bytes    float64 `json:"bytes,omitempty"`    // that they have to move at least; 0 of a part
+	Bytes    float64 `json:"bytes,omitempty"`    // the least that they can move; 0 for a part of a call
 	Products float64 `json:"products,omitempty"` // that they add up
 }
 

@@ -147,7 +147,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// wide returns settings of which some weights are divided among ranks.
+// wide returns settings for a network with weights that are divided among ranks.
 func wide() Settings {
 	s := tiny()
 	s.Width, s.Heads, s.KVHeads, s.Hidden = 256, 2, 2, 400

@@ -18,7 +18,7 @@ type Placed struct {
 	blocks  []*block        // layouts, without memory
 	places  []int           // by operand: the one in whose memory it is
 	buffers []device.Buffer // by operand; an output in the place of an input has the input's
-	hidden  [][]byte        // by operand: where guards are hidden, all memory of which the buffer is the middle; otherwise nil
+	hidden  [][]byte        // by operand: where guards are hidden, the memory around the buffer, which is its middle; otherwise nil
 
 	isShared []bool    // by operand: its memory belongs to another Placed; nil for none
 	watched  []*region // by operand: memory that notices writes, or nil; nil for none

@@ -199,7 +199,7 @@ func (x nature) FromFloat64(v float64) nature {
 	return z
 }
 
-// of returns a number of which only an enclosure is known. It may be zero if it may underflow in
+// of returns a number that is known only by an enclosure. It may be zero if it may underflow in
 // binary32.
 func (x nature) of(value ball.Ball) nature {
 	const smallest = 0x1p-126

@@ -28,8 +28,8 @@ import (
 //     these, by those of a sum in the declared order with k units of each value, and by what the scale
 //     makes of it.
 //
-// A product that may overflow, or a weight of which nothing is known, makes all results unknown that it
-// is a term of.
+// A product that may overflow, or a weight about which nothing is known, makes every result unknown that has it as
+// a term.
 //
 // Errors are convex in the height h of sums. So those at height 0, and the rise from there to the largest
 // height of any sum, bound those of every height in between.

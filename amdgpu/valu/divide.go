@@ -84,8 +84,7 @@ func (l *lane) divFMAs(f *format, a, b, c uint64) uint64 {
 	return l.fma(f, a, b, c, n)
 }
 
-// divFixup returns the quotient c/b of which a is the computed one, with the special cases put
-// right. A quotient that the steps lost in an overflow (a NaN) is an overflow; AMD's pseudocode
+// divFixup corrects the special cases of the computed quotient a = c/b. A quotient that the steps lost in an overflow (a NaN) is an overflow; AMD's pseudocode
 // does not say so, but quotients beyond the format's range need it.
 func (l *lane) divFixup(f *format, a, b, c uint64) uint64 {
 	b, c = l.operand(f, b), l.operand(f, c)

@@ -292,7 +292,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// compareRows reports the first row of which the results differ.
+// compareRows reports the first row whose results differ.
 func compareRows(t *testing.T, e execution, rows [][3]uint64, want oracle) {
 	t.Helper()
 	failed := false

@@ -80,9 +80,8 @@ func (a access) small(p []byte, old uint32, keepsOther bool) uint32 {
 	return v
 }
 
-// load stores what is read for one lane in the registers from d on. Of a register of which a
-// load changes one half, gfx11 keeps the other. Those of gfx9 whose memory has error correction
-// clear it.
+// load stores what is read for one lane in the registers from d on. Where a load changes one half of a
+// register, gfx11 keeps the other half; chips of gfx9 whose memory has error correction clear it.
 func (w *Wave) load(a access, d, lane int, p []byte) {
 	lane &= 63
 	switch a.bytes {

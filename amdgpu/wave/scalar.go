@@ -97,7 +97,7 @@ func (t *translator) word(in *isa.Instruction, f func(w *Wave, a, b uint32) uint
 	return join(before, func(w *Wave) { w.S[d] = f(w, w.S[a], w.S[b]) }, after), err
 }
 
-// long translates an instruction of which an operand or the result has 64 bits.
+// long translates an instruction with an operand or a result of 64 bits.
 func (t *translator) long(in *isa.Instruction, f func(w *Wave, a, b uint64) uint64) (Step, error) {
 	operands, at, before, err := t.arguments(in)
 	if err != nil {
@@ -297,7 +297,7 @@ var words = map[string]func(w *Wave, a, b uint32) uint32{
 	"s_pack_hl_b32_b16": func(w *Wave, a, b uint32) uint32 { return a>>16 | b<<16 },
 }
 
-// longs has the instructions of which an operand or the result has 64 bits, by name.
+// longs has the instructions with an operand or a result of 64 bits, by name.
 var longs = map[string]func(w *Wave, a, b uint64) uint64{
 	"s_mov_b64":     func(w *Wave, a, b uint64) uint64 { return a },
 	"s_cmov_b64":    selectLong,

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"tokitai/answer"
 )
@@ -19,6 +21,9 @@ type Members struct {
 
 // Parse returns the members of a request.
 func Parse(text []byte) (*Members, error) {
+	if !utf8.Valid(text) {
+		return nil, badParam("", "the body is not UTF-8")
+	}
 	m := new(Members)
 	d := json.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&m.left); err != nil {
@@ -52,9 +57,36 @@ func (m *Members) Take(name string, to any) bool {
 
 func typeProblem(err error) string {
 	if e, ok := err.(*json.UnmarshalTypeError); ok {
-		return fmt.Sprintf("is %s, want %v", e.Value, e.Type)
+		return fmt.Sprintf("is %s, want %s", articled(e.Value), kindOf(e.Type))
 	}
 	return err.Error()
+}
+
+// articled returns what package encoding/json calls a value, as part of a sentence: a string, but number 1.5.
+func articled(value string) string {
+	if value == "string" || value == "number" || value == "bool" {
+		return "a " + value
+	}
+	return value
+}
+
+// kindOf returns what JSON calls the values of a type.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return "an integer"
+	case reflect.Uint64:
+		return "an integer of 64 bits"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "a text"
+	case reflect.Slice:
+		return "an array"
+	}
+	return "an object"
 }
 
 // Fail makes an error in a member that of the request, unless there is one already.

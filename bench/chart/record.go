@@ -25,7 +25,7 @@ type Point struct {
 	Op, Shape, DType, Lowering string
 
 	MS    float64
-	Bytes float64 // the least that have to move
+	Bytes float64 // the fewest that must move
 	Speed float64 // GB/s, or GFLOP/s of products
 	Copy  float64 // the speed of a copy in GB/s; 0 if it is no limit
 	Peers []Peer  // the fastest first

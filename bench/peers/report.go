@@ -68,7 +68,7 @@ type Row struct {
 	Lowering    string  `json:"lowering"`
 	Sets        int     `json:"sets"` // of operands that are rotated over
 	MS          float64 `json:"ms"`
-	Bytes       int64   `json:"bytes"` // the least that have to move
+	Bytes       int64   `json:"bytes"` // the fewest that must move
 	GBps        float64 `json:"gbps,omitempty"`
 	GFLOPS      float64 `json:"gflops,omitempty"`
 	CopyMS      float64 `json:"copy_ms"`         // of a copy with the same traffic

@@ -328,7 +328,7 @@ func doctorTests(t *testing.T, names ...string) {
 	}
 }
 
-// What explain prints hashes to what it says, for every operation.
+// The text that explain prints has the hash that explain states, for every operation.
 func TestExplainHash(t *testing.T) {
 	for _, o := range all.Operations {
 		code, stdout, stderr := program(t.Context(), "explain", o.Name, "--json")
@@ -406,8 +406,7 @@ func TestExplainEmit(t *testing.T) {
 	}
 }
 
-// What is printed for a definition compiles as it is, and so do the kernels alone beside
-// the prelude.
+// The source that is printed for a definition compiles as it is, and so do its kernels alone behind the prelude.
 func TestExplainedSourcesCompile(t *testing.T) {
 	for of, needs := range map[string]struct {
 		architecture string

@@ -170,8 +170,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// Of a file that is larger than any memory a tensor can be used, and one that is too large
-// is refused. The file has holes, and takes no room.
+// A tensor can be read from a file that is larger than any memory. A tensor that is too large is refused. The file has holes, and takes no room.
 func TestHugeFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const huge = 15_000_000_000_000

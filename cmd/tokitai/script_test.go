@@ -66,8 +66,8 @@ func TestMain(m *testing.M) {
 //
 // and a condition, smoke, which holds unless TOKITAI_LEVEL asks for more.
 //
-// One process executes all commands "exits 2 tokitai ..." of a script, without standard input. One that
-// needs standard input, or a process of its own, is "exits 2 env tokitai ...".
+// All commands "exits 2 tokitai ..." of a script share one process, which has no standard input. Write "exits 2 env
+// tokitai ..." for a command that needs standard input or a process of its own.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",

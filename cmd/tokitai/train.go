@@ -319,8 +319,8 @@ func (f *trainFlags) checkExperts(s *train.Settings, ranks int) error {
 	return nil
 }
 
-// readData reads what a run of these settings learns from: rows of numbers, or documents, of which it makes tokens. What is
-// wrong with them is wrong use, unless reading fails on the way.
+// readData reads the data that a run with these settings learns from: rows of numbers, or documents, which it turns into tokens.
+// Bad data are wrong use; a failure to read is not.
 func readData(path, suffix string, s *train.Settings, tokens func(data.Documents) (*data.Corpus, error)) (train.Data, error) {
 	var documents data.Documents
 	var table *data.Table

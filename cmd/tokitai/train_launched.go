@@ -18,7 +18,7 @@ import (
 // launchedRanks is the value of --ranks for processes that a launcher has started.
 const launchedRanks = "env"
 
-// jobError is an error of a rank because of which the others cannot go on, which the launcher is to end.
+// jobError is an error of a rank that keeps the others from going on. The launcher has to end them.
 type jobError struct {
 	error
 	rank *launch.Rank
@@ -55,8 +55,8 @@ func programDigest() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// trainLaunched trains as one of the ranks that a launcher has started. A rank because of which the others cannot go on ends all of
-// them: the launcher may start them again.
+// trainLaunched trains as one of the ranks that a launcher has started. If one rank keeps the others from going on, all of them end,
+// and the launcher may start them again.
 func (f *trainFlags) trainLaunched(c *cobra.Command, q *engine.Queue, s train.Settings, content train.Data, l *launch.Rank) error {
 	program, err := programDigest()
 	if err != nil {

@@ -82,9 +82,9 @@ func (j *jobs) start(t *testing.T, ranks int, output *bytes.Buffer, args []strin
 	return c
 }
 
-// TestTrainUnderLaunchers: under each launcher that is installed, a run of three ranks one of which is killed at random names it and ends,
-// goes on with two, and has the chain of one process. If one has another secret, or cannot read the data, all end. Under both MPIs the
-// bytes go by their libraries until the kill, and by shared memory afterwards; other numbers of ranks have the chain of one process too.
+// TestTrainUnderLaunchers: under each launcher that is installed, one rank of three is killed at random. The run names it and ends, goes
+// on with two ranks, and has the chain of one process. If a rank has another secret, or cannot read the data, all end. Under both MPIs the
+// libraries move the bytes until the kill, and shared memory does afterwards. Other numbers of ranks have the chain of one process too.
 func TestTrainUnderLaunchers(t *testing.T) {
 	const steps = 150
 	code, want, stderr := program(t.Context(), launchedRun(filepath.Join(t.TempDir(), "alone"), "1", steps, "1")...)

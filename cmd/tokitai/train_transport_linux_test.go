@@ -12,8 +12,8 @@ import (
 	"tokitai/internal/tool"
 )
 
-// TestTrainOverNCCL: ranks whose bytes go by a library with the interface of NCCL have the chain of one process. One that takes memory of
-// GPUs alone is refused on the CPU, and so are transports that do not fit where ranks meet.
+// TestTrainOverNCCL: ranks that exchange bytes through a library with NCCL's interface have the chain of one process. A library that
+// accepts only GPU memory is refused on the CPU, and so is a transport that does not fit the way in which the ranks meet.
 func TestTrainOverNCCL(t *testing.T) {
 	t.Parallel()
 	code, want, stderr := program(t.Context(), launchedRun(filepath.Join(t.TempDir(), "alone"), "1", 5, "1")...)

@@ -344,7 +344,7 @@ func TestVerifyParamRejects(t *testing.T) {
 	}
 }
 
-// What a journal has of another seed is of no use, and that is said.
+// Entries of a journal with another seed are not used, and a note says so.
 func TestVerifyResumeOther(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())

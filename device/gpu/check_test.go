@@ -49,7 +49,7 @@ func newChecking(t testing.TB, o Options) *checking {
 	return &checking{d: d, f: f, kernel: load(t, d, "mix"), into: alloc(t, d, 64)}
 }
 
-// run makes the call of a number, with some checks, of which one is the first to refuse it.
+// run makes a numbered call with some checks. Check number set is the first that refuses it, if set is not negative.
 func (x *checking) run(q *Queue, number, checks, set int) error {
 	c := &checkedCall{set: set, into: x.into}
 	c.call.Uses = []Use{{x.into, true}}

@@ -121,8 +121,8 @@ func ReadSigner(path string, passphrase func() ([]byte, error)) (*Signer, error)
 	return &Signer{private.Public().(ed25519.PublicKey), func(data []byte) ([]byte, error) { return ed25519.Sign(private, data), nil }}, nil
 }
 
-// ReadPublic reads a public key from a PEM file, or from lines as ssh-add -L prints them, of which one must
-// have an ed25519 key.
+// ReadPublic reads a public key from a PEM file, or from lines as ssh-add -L prints them, exactly one of them with
+// an ed25519 key.
 func ReadPublic(path string) (ed25519.PublicKey, error) {
 	data, err := readfile.Regular(path, maxKeyBytes)
 	if err != nil {

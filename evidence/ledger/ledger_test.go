@@ -455,7 +455,7 @@ func TestAppendToEdited(t *testing.T) {
 	}
 }
 
-// TestParts: the parts of a tile go when it is full. A reader of an older checkpoint takes the full one.
+// TestParts: the files of a partial tile are removed when the tile is full. A reader of an older checkpoint then uses the full tile.
 func TestParts(t *testing.T) {
 	quickly(t)
 	dir := t.TempDir()

@@ -33,7 +33,7 @@ func (h *allHashes) add(n int64, leaf tlog.Hash) error {
 	return err
 }
 
-// Log is a log of which everything was read and checked.
+// Log is a log that was read and checked as a whole.
 type Log struct {
 	Checkpoint Checkpoint
 	Entries    []Entry

@@ -13,8 +13,8 @@ import (
 	"tokitai/internal/readfile"
 )
 
-// Tree is a log of which only the files that a question needs are read. What they say is checked against
-// the root that the checkpoint signs. Other files may have been edited: Read finds that.
+// Tree reads only those files of a log that a question needs, and checks their content against the root that
+// the checkpoint signs. It does not notice that other files were edited; Read does.
 type Tree struct {
 	Checkpoint Checkpoint
 

@@ -68,7 +68,7 @@ func Regular(path string, n int64) ([]byte, error) {
 	return Whole(path, file, n)
 }
 
-// Linked reads a regular file of at most n bytes, also behind symbolic links, of which the folders of downloads consist. It
+// Linked reads a regular file of at most n bytes. It follows symbolic links, since folders of downloads consist of them, and
 // waits for no pipe or device.
 func Linked(path string, n int64) ([]byte, error) {
 	info, err := os.Stat(path)

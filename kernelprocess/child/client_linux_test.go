@@ -141,7 +141,7 @@ func (c *client) do(kind protocol.Kind, body []byte) ([]byte, *protocol.Failure)
 	return c.expect(c.send(kind, body))
 }
 
-// must is do for what has to go well.
+// must is do for requests that must succeed.
 func (c *client) must(kind protocol.Kind, body []byte) []byte {
 	c.t.Helper()
 	body, failure := c.do(kind, body)
@@ -151,7 +151,7 @@ func (c *client) must(kind protocol.Kind, body []byte) []byte {
 	return body
 }
 
-// refused is do for what has to be refused.
+// refused is do for requests that must be refused.
 func (c *client) refused(code protocol.Code, kind protocol.Kind, body []byte) *protocol.Failure {
 	c.t.Helper()
 	_, failure := c.do(kind, body)

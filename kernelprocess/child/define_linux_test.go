@@ -109,7 +109,7 @@ func TestDefine(t *testing.T) {
 	}
 }
 
-// What the server ships has an identity too, and is not defined again.
+// Definitions that the server ships have an identity too, and are not defined again.
 func TestDefineShipped(t *testing.T) {
 	c := connect(t, Options{})
 	d := all.Operations[0].Definitions[0]

@@ -19,7 +19,7 @@ type mirror struct {
 	buffer   device.Buffer
 }
 
-// outline is memory of which only the size is known.
+// outline is memory whose size alone is known.
 type outline struct {
 	device.Buffer
 	bytes int64

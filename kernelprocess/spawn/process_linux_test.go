@@ -267,7 +267,7 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 	return 0, errors.New("cannot")
 }
 
-// What a child writes on standard error never blocks it, whoever reads it.
+// A child never blocks on its standard error, whether or not somebody reads it.
 func TestFlood(t *testing.T) {
 	var all bytes.Buffer
 	for _, writer := range []io.Writer{nil, &all, &failingWriter{}} {

@@ -242,7 +242,7 @@ func TestBinaryResponses(t *testing.T) {
 	}
 }
 
-// What a server may send instead of an answer gives an error at once, and little memory.
+// Whatever a server sends instead of an answer is an error at once, and takes little memory.
 func TestClientOfBadServers(t *testing.T) {
 	for name, reply := range map[string]string{
 		"nothing": "", "half a length": "\x01\x00", "a short frame": "\x09\x00\x00\x00ERR", "an enormous length": "\xff\xff\xff\xff" + goodReply,

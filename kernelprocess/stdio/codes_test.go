@@ -203,7 +203,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// What is just within the limits is computed.
+// Requests just within the limits are computed.
 func TestAccepted(t *testing.T) {
 	for _, row := range []struct {
 		kernel, text string

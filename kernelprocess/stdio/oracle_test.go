@@ -40,7 +40,7 @@ var responseKeys = map[string]string{
 
 var separators = map[string]string{"embedding": " ", "softmax": ",", "gemm-bw": " ", "gelu-bwd": " ", "adamw": ",", "gemm": " ", "gelu": " ", "layernorm": ","}
 
-// sample is a request and what it has to give, by the reference.
+// sample is a request with the reference's answer.
 type sample struct {
 	kernel  string
 	text    string
@@ -295,7 +295,7 @@ func oneMinusPower(b float64, n int) float64 {
 	return v
 }
 
-// holds compares a response with what the sample has to give: every line, in order.
+// holds compares a response with the sample's answer: every line, in order.
 func (x *sample) holds(t testing.TB, response string) {
 	t.Helper()
 	if !strings.HasSuffix(response, "\n") {

@@ -150,7 +150,7 @@ func parseText(k *kernel, f *form, payload []byte) (*Response, string) {
 	return r, ""
 }
 
-// parseList reads the numbers of a result, as many as it has to have.
+// parseList reads the numbers of a result, exactly as many as expected.
 func parseList(text []byte, separator byte, l *list) ([]byte, error) {
 	if separator != ' ' { // a copy, in which white space separates: whatever else is there is no number
 		if bytes.ContainsAny(text, " \t\r\v\f") {

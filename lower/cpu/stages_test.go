@@ -25,7 +25,7 @@ func drawn(words bool) *def.Definition {
 	}))
 }
 
-// TestLazyStages computes definitions of which only some rows need a stage, in every pattern of such rows, and counts
+// TestLazyStages computes definitions in which only some rows need a stage, in every pattern of such rows, and counts
 // the rows that a part computes.
 func TestLazyStages(t *testing.T) {
 	t.Parallel()

@@ -18,8 +18,8 @@ const (
 	streamTiles = 8
 )
 
-// streamStrip is how many queries of a tile are computed together in a block of which they see a part,
-// and the number of keys by which the part is counted.
+// streamStrip is how many queries of a tile are computed together where they see only a part of a block. That part is
+// a multiple of as many keys.
 const streamStrip = 64
 
 // streamPacked is the number of queries from which on keys and values are packed.
@@ -44,7 +44,7 @@ type stream struct {
 type streamStep struct {
 	scores, values, finite Program
 
-	weigh [2]Program // blocks of which every query sees every key, and others
+	weigh [2]Program // for blocks in which every query sees every key, and for others
 }
 
 func compileStream(d *def.Definition, dtypes []num.DType, _ Class) (Program, error) {
@@ -139,7 +139,7 @@ type streamWorker struct {
 	tiles           []*streamTileState
 	a, n, sum, b    num.Array // per row
 	keys            keyBlock
-	kept            num.Array // rows of which only those that are seen are copied
+	kept            num.Array // copies of the rows that are seen
 	anyScores       num.Array
 	checked         num.Array // per row: what is not finite
 	arrays          []num.Array
@@ -707,8 +707,7 @@ func (j *streamJob) seen(w *streamWorker, head, place, block int) num.Array {
 	return w.body[len(j.p.f.Reads)+1]
 }
 
-// join adds the segment's state to that of the ones before it. A segment of which nobody sees a key
-// changes nothing.
+// join adds the segment's state to that of the ones before it. A segment whose keys nobody sees changes nothing.
 func (j *streamJob) join(w *streamWorker, t *streamTileState) {
 	switch {
 	case !t.hasPart:

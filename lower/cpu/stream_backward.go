@@ -18,7 +18,7 @@ type streamBackward struct {
 
 	delta, queries, keys, adds, results, base Program
 
-	gradients [2]Program // of blocks of which every query sees every key, and of others
+	gradients [2]Program // of blocks in which every query sees every key, and of others
 
 	whole struct { // of operands that are packed
 		gradients     [2]Program

@@ -38,7 +38,7 @@ func compareTable(t *testing.T, c *randdef.Case, workers int, g *gen.Generator) 
 }
 
 // TestGather copies rows, those of bad indices as zeros. The data are any
-// patterns, so NaN payloads have to arrive.
+// patterns, so NaN payloads must be kept.
 func TestGather(t *testing.T) {
 	g := gen.New("gather")
 	for _, dtype := range num.FloatDTypes {

@@ -49,7 +49,7 @@ func (k *rowwise) fetchRow(s *text, n *def.Node, fetch string) string {
 	return group
 }
 
-// fetchLookups declares the groups of lookups at column c, of which n elements are inside.
+// fetchLookups declares the groups of lookups at column c. n of their elements are inside the row.
 func (k *rowwise) fetchLookups(s *text, p *lower.Program) {
 	for _, step := range p.Passes[0].Elements.With(lower.LoadRow) {
 		k.fetchRow(s, step.Node, k.fetch(step.Format, name(step.Node)+"_row + c", "n"))

@@ -12,7 +12,7 @@ import (
 	"tokitai/op/embedding"
 )
 
-// skewed are indices of which the first rows occur most, row 0 more than 64 times.
+// skewed are indices that choose the first rows most often, row 0 more than 64 times.
 func skewed(g *gen.Generator, n, v int) num.Array {
 	a := num.NewArray(num.I32, n, 1)
 	for q := range n {
@@ -40,7 +40,7 @@ func counted(g *gen.Generator, v int) num.Array {
 	return num.IndexArray(list...)
 }
 
-// zipf are indices of which row v occurs in proportion to 1/(v+1).
+// zipf are indices that choose row v in proportion to 1/(v+1).
 func zipf(g *gen.Generator, n, v int) num.Array {
 	var sums []float64
 	sum := 0.0

@@ -33,7 +33,7 @@ type place struct {
 	ours   *model.Value
 }
 
-// Features returns the network of which a file has the parameters. Sizes follow from these; how many experts a row has is
+// Features returns the network whose parameters are in the file. Sizes follow from these; how many experts a row has is
 // top_k of the configuration, or 2.
 func (f *File) Features() (model.Features, error) {
 	sizes := map[string]int{}
@@ -182,7 +182,7 @@ func New(f model.Features, step int, read func(name string) (weight, m, v []floa
 	return to, nil
 }
 
-// ArchitectureFile is the name of the file beside a TKP1 file that says of which architecture it is.
+// ArchitectureFile is the name of the file beside a TKP1 file that describes its architecture.
 const ArchitectureFile = "arch.json"
 
 // architecture is that file.

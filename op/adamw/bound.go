@@ -48,8 +48,8 @@ var stepBounds = []bound.Form{
 	},
 }
 
-// adamwStep is one element's step; m is the new one. The magnitude is that of the two
-// terms of m, squares are those of v, of which products that underflow lose the last.
+// adamwStep is one element's step; m is the new first moment. magnitude is that of the two terms of m, squares that
+// of the terms of v, and lost what products that underflow lose of them.
 type adamwStep struct{ w, m, d, step, inverse, decay, magnitude, squares, lost float64 }
 
 func stepsOf(call *bound.Call) func(r, c int) adamwStep {

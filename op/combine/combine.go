@@ -7,7 +7,7 @@ import (
 	"tokitai/tensor"
 )
 
-// What the clauses of sums by place have in common.
+// Clauses that all sums by place share.
 const (
 	shapes = "Q >= 0, S, V, D >= 1; leading dimensions count as rows, and rows may be strided"
 	place  = "a place outside 0..V-1 is refused, and nothing is written; with bad_index=skip it adds nothing; a sum of nothing is +0"

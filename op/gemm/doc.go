@@ -15,7 +15,7 @@
 // for each group: GroupedForward and so on. Rows are neither copied nor padded, and a
 // group may be empty.
 //
-// FP8Forward multiplies matrices in FP8, of which either has a scale for each row:
+// FP8Forward multiplies two matrices in FP8. Each has a scale for each row:
 //
 //	C[m,n] = (sum over k of A[m,k]·B[n,k]) · scaleA[m] · scaleB[n]
 //

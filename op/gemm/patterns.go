@@ -80,7 +80,7 @@ func cycle(values ...float32) factor {
 
 // delicate are factors whose products are not exact in binary32, at two places of the
 // sum alone; 1 elsewhere. In delicateRow it is one row in three, with zeros elsewhere: a
-// kernel that looks at factors before it decides how to multiply has to see these.
+// kernel that looks at factors before it decides how to multiply must notice these.
 func delicate(at int) factor {
 	return func(_ *gen.Generator, k, _ int) float32 {
 		switch k {

@@ -395,7 +395,7 @@ func TestOperation(t *testing.T) {
 	}
 	_, err = run("norm.clip", engine.Args{}, limit)
 	optest.Refused(t, err, "norm.clip", "x", "norm.square_sum.C1")
-	// What square_sum gives is not what clip takes.
+	// norm.clip does not take the result of norm.square_sum.
 	for _, in := range []engine.Args{{"total": one}, {"a": one, "total": one}} {
 		_, err = run("norm.clip", in, limit)
 		optest.Message(t, err, "norm.clip: tensor total is no input, want the tensors themselves: norm.clip squares and sums them")

@@ -46,7 +46,7 @@ func Ints(t testing.TB, values ...int32) *tensor.Tensor {
 	return x
 }
 
-// Garbage returns a tensor whose contents a call has to overwrite.
+// Garbage returns a tensor whose contents a call must overwrite.
 func Garbage(t testing.TB, d num.DType, shape ...int) *tensor.Tensor {
 	t.Helper()
 	return garbage(t, cpu.Queue().Device(), d, shape...)

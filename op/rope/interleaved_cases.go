@@ -193,7 +193,7 @@ func interleavedBounds(d *def.Definition) []bound.Form {
 	}}
 }
 
-// inPair covers the results of pairs of which an element is of some kind.
+// inPair covers the results of pairs in which an element is of some kind.
 func inPair(covers op.Covering) op.Covering {
 	return func(c *bound.Call) func(operand, row, col int) bool {
 		at, cols := covers(c), c.Operands[0].Cols

@@ -34,7 +34,7 @@ type Library interface {
 	// Broadcast sends data of the rank root to all others.
 	Broadcast(root int, data []byte) error
 
-	// Close leaves the other ranks, which do the same.
+	// Close takes this rank out of the group. All ranks have to call it.
 	Close() error
 }
 

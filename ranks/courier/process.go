@@ -111,8 +111,8 @@ func (g *Group) died(err error) error {
 // of a rank before the group does.
 const patience = 3 * time.Second
 
-// findCause returns the error of the rank because of which the library has failed; nil if it is this one. A rank whose process has ended
-// does not wait, so that the others hear of it while they do.
+// findCause returns the error of the rank that made the library fail; nil if it is this one. It waits for the others' reports,
+// unless the process of this rank has ended: then the others wait for this rank's report.
 func (g *Group) findCause(err error) *ranks.PeerError {
 	until := time.Now().Add(patience)
 	if _, hasDied := errors.AsType[*diedError](err); hasDied {

@@ -40,7 +40,7 @@ type handles struct {
 // ofMPICH are those of MPICH's binary interface.
 var ofMPICH = handles{world: 0x44000000, bytes: 0x4c00010d, errorsReturn: 0x54000001, ignored: 1}
 
-// signsOfMPICH are symbols of which MPICH 3, MPICH 4, or anything with its binary interface has one.
+// signsOfMPICH are symbols that tell MPICH: version 3, version 4, and each library with its binary interface has one of them.
 var signsOfMPICH = []string{"MPIR_Version_device", "MPII_Version_device", "MPIR_Dup_fn"}
 
 // threadFunneled says that one thread alone calls the library.
@@ -67,7 +67,7 @@ type Library struct {
 
 var _ courier.Library = (*Library)(nil)
 
-// Sonames of libraries. Debian's MPICH has one of its own.
+// File names of MPI libraries. Debian names MPICH's differently: libmpich.so.12.
 var (
 	openMPIFiles = []string{"libmpi.so.40", "libmpi.so"}
 	mpichFiles   = []string{"libmpich.so.12", "libmpi.so.12", "libmpich.so"}

@@ -330,7 +330,7 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// What is replaced must not hold anything that is lost.
+// A file may be replaced only if no tensor in it is lost.
 func TestCheckReplaced(t *testing.T) {
 	dir := t.TempDir()
 	tensors := put(t, raw("F32", "1", make([]byte, 4)), dir, "w")

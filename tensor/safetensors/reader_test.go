@@ -121,7 +121,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// What is no regular file is read to its end.
+// A file that is not regular, such as a pipe, is read to its end.
 func TestOpenPipe(t *testing.T) {
 	out, in, err := os.Pipe()
 	if err != nil {

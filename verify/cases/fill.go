@@ -250,8 +250,7 @@ func (c *Case) matrixKey(o *def.Operand, a num.Array, key uint64, row int) uint6
 	return key
 }
 
-// fillOffsets divides the size that a case has into groups, of which some may be empty, as its pattern
-// says, or at random. Axes that are divided into sequences are, in three cases of four, divided in the same
+// fillOffsets divides the size of a case into groups, as its pattern says or at random; some may be empty. Axes that are divided into sequences are, in three cases of four, divided in the same
 // ratios, so that a sequence has queries and keys.
 func (t *Target) fillOffsets(c *Case, p *Pattern, seed uint64, o *def.Operand, a num.Array, key uint64, size int) {
 	cut := p.offset(o)

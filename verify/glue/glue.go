@@ -13,8 +13,8 @@ import (
 // Hash is that of the values of a piece. It must not depend on who saw them.
 type Hash = [sha256.Size]byte
 
-// Section is the verdict on a part of a whole: the pieces of which it consists, as they were
-// seen, and the number of mismatches in them. It can be made without the rest. K names a piece:
+// Section is the verdict on a part of a whole: its pieces as they were seen, and the number of
+// mismatches in them. It can be made without the rest. K names a piece:
 // a block of a tensor, a case, a tensor of a model, a page.
 type Section[K comparable] struct {
 	Pieces     map[K]Hash

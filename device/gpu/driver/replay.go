@@ -7,7 +7,7 @@ import (
 
 // ReplayGraphs sets the functions of graphs in t, for a driver that has none or none that
 // will do: a graph's nodes are launched one after the other in a stream, so that each runs
-// after all those that it has to.
+// after all those that it depends on.
 func ReplayGraphs(t *Table) {
 	r := &replay{launch: t.Launch, graphs: map[Graph][]Node{}}
 	t.NewGraph, t.LaunchGraph, t.SetNode, t.DestroyGraph = r.newGraph, r.launchGraph, r.setNode, r.destroyGraph

@@ -103,7 +103,7 @@ func TestGather(t *testing.T) {
 		}
 		for _, s := range sizes {
 			c := newCase(g, gather, dtype, dtype, s[0], s[1], s[2])
-			for r := range c.Operands[1].Rows { // any patterns: NaN payloads have to arrive
+			for r := range c.Operands[1].Rows { // any patterns: NaN payloads must be kept
 				for k := range c.Operands[1].Cols {
 					c.Operands[1].SetBits(r, k, uint32(g.Next()))
 				}
