@@ -301,11 +301,7 @@ func TestHopperGroups(t *testing.T) {
 				c.multiprocessors, c.entry = s.multiprocessors, s.entry
 				calls = append(calls, c)
 			}
-			for _, build := range builds() {
-				if text := multiply(t, build, uint64(i), k, calls); text != "" {
-					t.Errorf("%v: %s", build, text)
-				}
-			}
+			inBuilds(t, func(build simtest.Build) string { return multiply(t, build, uint64(i), k, calls) })
 		})
 	}
 }
