@@ -18,7 +18,7 @@ func TestStableAdmitsDefinitions(t *testing.T) {
 				continue // one result is right
 			}
 			judged, unknown := 0, 0
-			eachHostile(gen.New(t.Name()+d.Name), testlevel.Pick(40, 400), o, d, func(run *Run, _ bool) bool {
+			eachHostile(gen.New(t.Name()+d.Name), testlevel.Pick(40, 200, 400), o, d, func(run *Run, _ bool) bool {
 				s, err := truth.EncloseStable(d, run.Operands, truth.StableOptions{Params: run.Data.Params})
 				if err != nil {
 					t.Error(err)

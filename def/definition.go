@@ -29,7 +29,7 @@ type Definition struct {
 	sums    []Sum
 	formula []string
 	clauses []string
-	built   [sha256.Size]byte // digest when it was built
+	built   uint64 // digest when it was built
 
 	// identity returns the text and its hash. They are made when they are first asked for: a program
 	// starts with more definitions than it runs.

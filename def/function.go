@@ -170,10 +170,28 @@ func (f *Function) check() error {
 	if strings.ContainsAny(f.Outside, "\n\r") {
 		return fmt.Errorf("function %s: what it gives outside its domain is said in more than one line", f.Name)
 	}
-	for _, n := range f.Expansion().Nodes {
-		if !n.isElementary() {
-			return fmt.Errorf("function %s: its expansion has %s, which is no function of its argument", f.Name, n.Op)
+	if n := f.Expand(newArgument()).node.firstOther(map[*Node]bool{}); n != nil {
+		return fmt.Errorf("function %s: its expansion has %s, which is no function of its argument", f.Name, n.Op)
+	}
+	return nil
+}
+
+// firstOther returns the first node of an expansion that may not be part of one, or nil.
+func (x *Node) firstOther(seen map[*Node]bool) *Node {
+	if seen[x] {
+		return nil
+	}
+	seen[x] = true
+	for _, a := range x.Args {
+		if n := a.firstOther(seen); n != nil {
+			return n
 		}
+	}
+	if x.Op == OpCall {
+		return x.Body.firstOther(seen)
+	}
+	if !x.isElementary() {
+		return x
 	}
 	return nil
 }

@@ -326,13 +326,9 @@ func (f *Fused) productLine(p *Definition) string {
 
 func (f *Fused) digest(w io.Writer) {
 	for i, p := range f.Products {
-		fmt.Fprintln(w, f.Factors[i])
-		sum := p.digest()
-		w.Write(sum[:])
+		fmt.Fprintln(w, f.Factors[i], p.digest())
 	}
-	fmt.Fprintln(w, f.Reads)
-	sum := f.Body.digest()
-	w.Write(sum[:])
+	fmt.Fprintln(w, f.Reads, f.Body.digest())
 }
 
 func (f *Fused) derivative(d *Definition, _ wanted, _ []*Function) (*Definition, error) {

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"tokitai/num/ball"
@@ -31,11 +32,37 @@ func RealOf(v float64) *Real {
 		return &Real{text: fmt.Sprint(v), f32: f, exact: true}
 	}
 	if float64(f) == v {
-		return &Real{text: exactText(f), value: rationalNode(v), f32: f, exact: true}
+		return exactReals.of(f)
 	}
 	n := rationalNode(v)
 	n.text = strconv.FormatFloat(v, 'x', -1, 64)
 	return &Real{text: n.text, value: n, f32: f}
+}
+
+// exactReals holds constants that are binary32s, by their bits. Whatever calls a function has those of its expansion
+// again: a program that starts builds each some twenty times.
+var exactReals = realTable{known: map[uint32]*Real{}}
+
+type realTable struct {
+	mutex sync.Mutex
+	known map[uint32]*Real
+}
+
+// maxExactReals limits the table. Shipped definitions and functions have some 300.
+const maxExactReals = 4096
+
+func (t *realTable) of(f float32) *Real {
+	bits := math.Float32bits(f)
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	r := t.known[bits]
+	if r == nil {
+		r = &Real{text: exactText(f), value: rationalNode(float64(f)), f32: f, exact: true}
+		if len(t.known) < maxExactReals {
+			t.known[bits] = r
+		}
+	}
+	return r
 }
 
 // ParseReal returns the real number that a text denotes: a decimal such as 0.044715, a
@@ -143,7 +170,7 @@ func newReal(n *realNode) (*Real, error) {
 		f = float32(math.Copysign(0, -1)) // -0
 	}
 	if new(big.Float).SetFloat64(float64(f)).Cmp(x) == 0 {
-		return &Real{text: exactText(f), value: rationalNode(float64(f)), f32: f, exact: true}, nil
+		return exactReals.of(f), nil
 	}
 	if n.op == realNeg && n.args[0].op == realNumber { // a negative number is a number
 		n = &realNode{op: realNumber, text: "-" + n.args[0].text, rat: new(big.Rat).Neg(n.args[0].rat)}

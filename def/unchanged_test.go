@@ -1,6 +1,7 @@
 package def_test
 
 import (
+	"reflect"
 	"testing"
 
 	"tokitai/def"
@@ -56,4 +57,39 @@ func TestCheckUnchanged(t *testing.T) {
 	if product.Product().TransposeLeft = true; product.CheckUnchanged() == nil {
 		t.Error("a change of a product's form was not found")
 	}
+}
+
+// TestEveryFieldOfOperands changes each field of an operand alone, also those inside of it.
+func TestEveryFieldOfOperands(t *testing.T) {
+	d := def.Must(def.Rowwise("test", func(b *def.Builder) { b.Out("y", b.In("x").Add(def.One), def.Like("x")) }))
+	var change func(path string, v reflect.Value)
+	change = func(path string, v reflect.Value) {
+		before := reflect.New(v.Type()).Elem()
+		before.Set(v)
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				change(path+"."+v.Type().Field(i).Name, v.Field(i))
+			}
+			return
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		case reflect.String:
+			v.SetString(v.String() + "other")
+		case reflect.Uint8:
+			v.SetUint(v.Uint() + 1)
+		case reflect.Slice:
+			v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
+		default:
+			t.Fatalf("%s: a field of type %s", path, v.Type())
+		}
+		if d.CheckUnchanged() == nil {
+			t.Errorf("a change of %s was not found", path)
+		}
+		v.Set(before)
+		if err := d.CheckUnchanged(); err != nil {
+			t.Errorf("%s as it was: %v", path, err)
+		}
+	}
+	change("Operand", reflect.ValueOf(&d.Operands[0]).Elem())
 }

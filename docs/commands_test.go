@@ -290,15 +290,16 @@ func commandDocuments(t *testing.T) []string {
 	return files
 }
 
-// tutorialCopy copies the tutorial's folder, beside the evidence, and returns the copy's path.
+// tutorialCopy copies the tutorial's folder, with the evidence and the examples where it has them, and returns the copy's path.
 func tutorialCopy(t *testing.T, folder string) string {
 	t.Helper()
-	evidence, err := filepath.Abs("evidence")
-	if err == nil {
-		err = os.Symlink(evidence, filepath.Join(folder, "evidence"))
+	to := filepath.Join(folder, "docs", "tutorial")
+	err := os.CopyFS(to, os.DirFS("tutorial"))
+	for _, beside := range []string{"docs/evidence", "example"} {
+		path, e := filepath.Abs(filepath.Join("..", beside))
+		err = errors.Join(err, e, os.Symlink(path, filepath.Join(folder, beside)))
 	}
-	to := filepath.Join(folder, "tutorial")
-	if err = errors.Join(err, os.CopyFS(to, os.DirFS("tutorial"))); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return to

@@ -64,7 +64,7 @@ func flip(a num.Array) {
 // every output. At level smoke, it is one format of a quarter of the definitions, and long runs for an eighth.
 func TestEverySelfTestCanFail(t *testing.T) {
 	q := newQueue(t)
-	defer engine.SetCorrupt(nil)
+	defer setCorrupt(nil)
 	for i, d := range definitions() {
 		if !testlevel.InSample(i, testlevel.Pick(4, 1)) {
 			continue
@@ -84,12 +84,12 @@ func TestEverySelfTestCanFail(t *testing.T) {
 			for i := range values {
 				values[i] = map[uint64]bool{}
 			}
-			for k, name := range engine.SelfTests(d) {
+			for k, name := range private.SelfTests(d) {
 				if name == "long" && !testlevel.InSample(i, testlevel.Pick(8, 1)) { // it takes longer than all others
 					continue
 				}
 				seen := 0
-				engine.SetCorrupt(func(test string, output num.Array) {
+				setCorrupt(func(test string, output num.Array) {
 					if test != name {
 						t.Errorf("%s: self-test %s runs as %s", d.Name, name, test)
 					}
@@ -105,7 +105,7 @@ func TestEverySelfTestCanFail(t *testing.T) {
 					}
 					seen++
 				})
-				err := engine.RunSelfTest(q, l, d, dtypes, name)
+				err := private.RunSelfTest(q, l, d, dtypes, name)
 				var inadmissible *engine.InadmissibleError
 				switch {
 				case !errors.As(err, &inadmissible):
@@ -128,11 +128,11 @@ func TestEverySelfTestCanFail(t *testing.T) {
 // TestKnownAnswersNeedNoReference admits every shipped definition in every format by
 // the committed answers alone. At level smoke, it is a quarter of them in one format.
 func TestKnownAnswersNeedNoReference(t *testing.T) {
-	defer engine.SetReference(func(d *def.Definition, _ []num.Array, _ reference.Options) error {
+	defer setReference(func(d *def.Definition, _ []num.Array, _ reference.Options) error {
 		return errors.New("the reference of " + d.Name + " runs")
 	})()
 	looked := 0
-	defer engine.SetFindAnswer(func(definition string, formats []num.DType, test string) (answers.Answer, bool, error) {
+	defer setFindAnswer(func(definition string, formats []num.DType, test string) (answers.Answer, bool, error) {
 		looked++
 		return answers.Find(definition, formats, test)
 	})()
@@ -146,7 +146,7 @@ func TestKnownAnswersNeedNoReference(t *testing.T) {
 			if testlevel.Current() == testlevel.Smoke && d.Format(dtypes) != num.F16 {
 				continue
 			}
-			want += len(engine.SelfTests(d))
+			want += len(private.SelfTests(d))
 			if _, err := engine.Admit(q, d, dtypes); err != nil {
 				t.Errorf("%s %v: %v", d.Name, dtypes, err)
 			}
@@ -208,10 +208,10 @@ func TestKnownAnswerFailures(t *testing.T) {
 			want: "y[0,0] is 0x3c01, want 0x3c00 (1.0009766, 1)"},
 	} {
 		runs := 0
-		restoreAnswers := engine.SetFindAnswer(func(string, []num.DType, string) (answers.Answer, bool, error) {
+		restoreAnswers := setFindAnswer(func(string, []num.DType, string) (answers.Answer, bool, error) {
 			return c.answer, !c.isUnknown && c.err == nil, c.err
 		})
-		restoreReference := engine.SetReference(func(d *def.Definition, operands []num.Array, o reference.Options) error {
+		restoreReference := setReference(func(d *def.Definition, operands []num.Array, o reference.Options) error {
 			runs++
 			err := reference.Run(d, operands, o)
 			operands[1].SetBits(0, 0, c.reference)
@@ -222,7 +222,7 @@ func TestKnownAnswerFailures(t *testing.T) {
 			l.Arrays()[1].SetBits(0, 0, c.kernel)
 			return err
 		})
-		err := engine.RunSelfTest(newQueue(t), l, d, dtypes, test)
+		err := private.RunSelfTest(newQueue(t), l, d, dtypes, test)
 		restoreAnswers()
 		restoreReference()
 		var inadmissible *engine.InadmissibleError
@@ -244,7 +244,7 @@ func TestKnownAnswerFailures(t *testing.T) {
 // where the committed answers are those of model fma.
 func TestOtherModelsHaveNoKnownAnswers(t *testing.T) {
 	var asked []def.Accum
-	defer engine.SetReference(func(d *def.Definition, operands []num.Array, o reference.Options) error {
+	defer setReference(func(d *def.Definition, operands []num.Array, o reference.Options) error {
 		asked = append(asked, o.Accum)
 		return reference.Run(d, operands, o)
 	})()
@@ -253,7 +253,7 @@ func TestOtherModelsHaveNoKnownAnswers(t *testing.T) {
 		return reference.Run(d, l.Arrays(), reference.Options{Accum: core})
 	})
 	l.Promise.Accum = core
-	if err := engine.RunSelfTest(newQueue(t), l, gemm.ForwardDefinition, []num.DType{num.F16, num.F16, num.F32}, "tails"); err != nil {
+	if err := private.RunSelfTest(newQueue(t), l, gemm.ForwardDefinition, []num.DType{num.F16, num.F16, num.F32}, "tails"); err != nil {
 		t.Error(err)
 	}
 	if !slices.Equal(asked, []def.Accum{core}) {
@@ -273,19 +273,19 @@ func TestSelfTestsAreComplete(t *testing.T) {
 		def.OfProducts: {"one", "tails", "tiles", "special", "rarely-special", "strided", "strided-others", "aligned", "aligned-special", "aligned-rarely-special", "aligned-strided", "aligned-strided-others"},
 		def.OfSequence: {"one", "blocks", "segments", "tiles", "special", "rarely-special", "strided", "strided-others", "aligned", "aligned-rarely-special", "aligned-strided", "aligned-strided-others"},
 	}
-	defer engine.SetCorrupt(nil)
+	defer setCorrupt(nil)
 	for _, d := range definitions() {
 		want := want[d.Access()]
 		if slices.ContainsFunc(d.Exec().Nodes, func(n *def.Node) bool { return n.Op.IsOrdering() }) {
 			want = slices.Insert(slices.Clone(want), slices.Index(want, "special"), "ties", "ties-wide")
 		}
-		if got := engine.SelfTests(d); !slices.Equal(got, want) {
+		if got := private.SelfTests(d); !slices.Equal(got, want) {
 			t.Errorf("%s: self-tests %v, want %v", d.Name, got, want)
 		}
 	}
 
 	var ran []string
-	engine.SetCorrupt(func(test string, _ num.Array) { ran = append(ran, test) })
+	setCorrupt(func(test string, _ num.Array) { ran = append(ran, test) })
 	q := newQueue(t)
 	x, y := matrix(t, q, num.F16, 2, 3), matrix(t, q, num.F16, 2, 3)
 	if err := softmax.Forward(q, y, x); err != nil {
@@ -307,9 +307,9 @@ func TestSelfTestsAreComplete(t *testing.T) {
 // TestAdmissionNamesTheSelfTest goes the way of a call: the self-test that fails
 // stands in the error, nothing is written, and the verdict stays.
 func TestAdmissionNamesTheSelfTest(t *testing.T) {
-	defer engine.SetCorrupt(nil)
-	for _, name := range engine.SelfTests(embedding.BackwardDefinition) {
-		engine.SetCorrupt(func(test string, output num.Array) {
+	defer setCorrupt(nil)
+	for _, name := range private.SelfTests(embedding.BackwardDefinition) {
+		setCorrupt(func(test string, output num.Array) {
 			if test == name {
 				flip(output)
 			}
@@ -326,7 +326,7 @@ func TestAdmissionNamesTheSelfTest(t *testing.T) {
 			if want := "embedding.backward/cpu.scatter is inadmissible on cpu: self-test " + name + ": dweight["; !strings.HasPrefix(fmt.Sprint(err), want) {
 				t.Errorf("got %q, want it to begin with %q", err, want)
 			}
-			engine.SetCorrupt(nil) // the second call is not tested again
+			setCorrupt(nil) // the second call is not tested again
 		}
 		if !bytes.Equal(before, mustBytes(t, dweight)) {
 			t.Errorf("self-test %s damaged: the call has written", name)
@@ -527,7 +527,7 @@ func TestChoice(t *testing.T) {
 
 	var log bytes.Buffer
 	q := newQueue(t, engine.WithLog(slog.New(slog.NewTextHandler(&log, nil))))
-	engine.SetLowerings(q, new(def.Expression), wrong, good, last)
+	setLowerings(q, new(def.Expression), wrong, good, last)
 	x, y := matrix(t, q, num.F16, 2, 3), matrix(t, q, num.F16, 2, 3)
 	for range 2 {
 		if err := softmax.Forward(q, y, x); err != nil || used.Load() != "cpu.good" {
@@ -560,11 +560,11 @@ func TestChoice(t *testing.T) {
 		t.Errorf("tested again: used %v, error %v, want cpu.good", used.Load(), err)
 	}
 
-	engine.SetLowerings(q, new(def.Expression), wrong)
+	setLowerings(q, new(def.Expression), wrong)
 	if err := softmax.Forward(q, y, x); !errors.Is(err, engine.ErrInadmissible) {
 		t.Errorf("nothing admissible: got %v", err)
 	}
-	engine.SetLowerings(q, new(def.Expression))
+	setLowerings(q, new(def.Expression))
 	if err := softmax.Forward(q, y, x); err == nil || err.Error() != "softmax.forward is inadmissible on cpu: policy fast leaves no lowering" {
 		t.Errorf("nothing at all: got %v", err)
 	}
@@ -581,7 +581,7 @@ func TestPolicies(t *testing.T) {
 	bounded.Promise.Name = promise.Stable
 	chain := lowering("cpu.chain", right)
 	q := newQueue(t)
-	engine.SetLowerings(q, new(def.Product), core, bounded, chain)
+	setLowerings(q, new(def.Product), core, bounded, chain)
 	a, b, c := matrix(t, q, num.F16, 2, 40), matrix(t, q, num.F16, 40, 3), matrix(t, q, num.F32, 2, 3)
 	var o recorder
 	for _, test := range []struct {
@@ -637,7 +637,7 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("f32, given: got %v", err)
 	}
 
-	engine.SetLowerings(q, new(def.Product), core)
+	setLowerings(q, new(def.Product), core)
 	if err := gemm.Forward(q, c, a, b, same); err == nil || err.Error() != "gemm.forward is inadmissible on cpu: policy same leaves no lowering" {
 		t.Errorf("nothing under same: got %v", err)
 	}
@@ -698,11 +698,11 @@ func TestConcurrentFirstCalls(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := int(launched.Load()); compiled.Load() != 1 || n != 8+len(engine.SelfTests(softmax.ForwardDefinition)) {
-		t.Errorf("compiled %d times and launched %d times, want 1 and %d", compiled.Load(), n, 8+len(engine.SelfTests(softmax.ForwardDefinition)))
+	if n := int(launched.Load()); compiled.Load() != 1 || n != 8+len(private.SelfTests(softmax.ForwardDefinition)) {
+		t.Errorf("compiled %d times and launched %d times, want 1 and %d", compiled.Load(), n, 8+len(private.SelfTests(softmax.ForwardDefinition)))
 	}
-	if engine.Plans(q) != 1 {
-		t.Errorf("%d plans, want 1", engine.Plans(q))
+	if private.Plans(q) != 1 {
+		t.Errorf("%d plans, want 1", private.Plans(q))
 	}
 
 	// What a plan depends on gives another one.
@@ -713,17 +713,17 @@ func TestConcurrentFirstCalls(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if engine.Plans(q) != 2+i {
-			t.Errorf("%d plans, want %d", engine.Plans(q), 2+i)
+		if private.Plans(q) != 2+i {
+			t.Errorf("%d plans, want %d", private.Plans(q), 2+i)
 		}
 	}
 	other := newQueue(t)
-	if engine.Plans(other) != 0 {
+	if private.Plans(other) != 0 {
 		t.Error("devices share plans")
 	}
 	second, err := engine.NewQueue(q.Device())
-	if err != nil || engine.Plans(second) != 4 {
-		t.Errorf("queues of one device do not share plans: %d, %v", engine.Plans(second), err)
+	if err != nil || private.Plans(second) != 4 {
+		t.Errorf("queues of one device do not share plans: %d, %v", private.Plans(second), err)
 	}
 }
 

@@ -126,7 +126,7 @@ func TestBoundedLowerings(t *testing.T) {
 		})), "is 0x7f800000, want "},
 		{"nothing written", "C=1", damage(func(y num.Array) { each(func(uint32) uint32 { return 0xa5a5a5a5 })(y) }), "y[0,0] is 0xa5a5a5a5, want 0x"},
 	} {
-		err := engine.RunSelfTest(newQueue(t), test.l, softmax.ForwardDefinition, []num.DType{num.F32, num.F32}, test.test)
+		err := private.RunSelfTest(newQueue(t), test.l, softmax.ForwardDefinition, []num.DType{num.F32, num.F32}, test.test)
 		wantReason(t, test.name, err, test.want)
 	}
 }
@@ -134,9 +134,9 @@ func TestBoundedLowerings(t *testing.T) {
 // TestBoundedContraction admits the ends of the sets of sums.
 func TestBoundedContraction(t *testing.T) {
 	dtypes := []num.DType{num.F16, num.F16, num.F32}
-	for _, name := range engine.SelfTests(gemm.ForwardDefinition) {
-		wantReason(t, name, engine.RunSelfTest(newQueue(t), edge(promise.Ordered, 0), gemm.ForwardDefinition, dtypes, name), "")
-		wantReason(t, name, engine.RunSelfTest(newQueue(t), edge(promise.Ordered, 1), gemm.ForwardDefinition, dtypes, name), "want 0x")
+	for _, name := range private.SelfTests(gemm.ForwardDefinition) {
+		wantReason(t, name, private.RunSelfTest(newQueue(t), edge(promise.Ordered, 0), gemm.ForwardDefinition, dtypes, name), "")
+		wantReason(t, name, private.RunSelfTest(newQueue(t), edge(promise.Ordered, 1), gemm.ForwardDefinition, dtypes, name), "want 0x")
 	}
 }
 
@@ -164,11 +164,11 @@ func admitsReference(t *testing.T, l *engine.Lowering) {
 			if testlevel.Current() == testlevel.Smoke && d.Format(dtypes) != num.F16 || l.Takes(d, dtypes) != nil {
 				continue
 			}
-			for k, name := range engine.SelfTests(d) {
+			for k, name := range private.SelfTests(d) {
 				if name == "long" || testlevel.Current() == testlevel.Smoke && (i/2+k)%5 != 0 { // long takes longer than all others
 					continue
 				}
-				if err := engine.RunSelfTest(q, l, d, dtypes, name); err != nil {
+				if err := private.RunSelfTest(q, l, d, dtypes, name); err != nil {
 					t.Errorf("%s %v: %v", d.Name, dtypes, err)
 				}
 			}
@@ -212,11 +212,11 @@ func TestUnwrittenElements(t *testing.T) {
 		return l
 	}
 	d, dtypes := gemm.ForwardDefinition, []num.DType{num.F32, num.F32, num.F32}
-	wantReason(t, "anything", engine.RunSelfTest(newQueue(t), lazy(func(uint32) uint32 { return 0x7fc12345 }), d, dtypes, "special"), "")
+	wantReason(t, "anything", private.RunSelfTest(newQueue(t), lazy(func(uint32) uint32 { return 0x7fc12345 }), d, dtypes, "special"), "")
 	if left == 0 {
 		t.Fatal("no element may be anything")
 	}
-	wantReason(t, "nothing", engine.RunSelfTest(newQueue(t), lazy(func(old uint32) uint32 { return old }), d, dtypes, "special"), "] is not written")
+	wantReason(t, "nothing", private.RunSelfTest(newQueue(t), lazy(func(old uint32) uint32 { return old }), d, dtypes, "special"), "] is not written")
 }
 
 // wantReason wants a lowering inadmissible for a reason that contains a text, or

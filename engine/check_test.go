@@ -430,8 +430,8 @@ func TestCheckOnly(t *testing.T) {
 	q := newQueue(t)
 	args := valid(t, q)[flat]
 	before := contents(args)
-	if err := engine.Run(q, flat, args, engine.CheckOnly()); err != nil || engine.Plans(q) != 1 {
-		t.Errorf("got %v, %d plans", err, engine.Plans(q))
+	if err := engine.Run(q, flat, args, engine.CheckOnly()); err != nil || private.Plans(q) != 1 {
+		t.Errorf("got %v, %d plans", err, private.Plans(q))
 	}
 	wantUnchanged(t, "checked only", before, args)
 	args["y"] = matrix(t, q, num.F16, 6)
@@ -522,7 +522,7 @@ func TestIndicesOfSeveralColumns(t *testing.T) {
 		}
 		for what, err := range map[string]error{
 			"in place": engine.CheckIndices(d, []num.Array{x, pages}, nil),
-			"a copy":   engine.CheckCopiedIndices(d, []num.Array{x, {DType: num.I32, Rows: 2, Cols: 3, Stride: 7}}, []*tensor.Tensor{nil, copied}),
+			"a copy":   private.CheckCopiedIndices(d, []num.Array{x, {DType: num.I32, Rows: 2, Cols: 3, Stride: 7}}, []*tensor.Tensor{nil, copied}),
 		} {
 			if got, ok := errors.AsType[*engine.IndexError](err); !ok || *got != want {
 				t.Errorf("%s: got %v, want %v", what, err, &want)

@@ -37,7 +37,7 @@ func TestClassesAreReached(t *testing.T) {
 						continue
 					}
 					divided[d.Form.String()] = true
-					reached := engine.ClassesOfSelfTests(l, d, dtypes)
+					reached := classesOfSelfTests(l, d, dtypes)
 					for _, n := range []int{1, 3, 16, 24, 64} {
 						for offset := range 2 {
 							sizes := map[string]int{}
@@ -47,7 +47,7 @@ func TestClassesAreReached(t *testing.T) {
 							for _, a := range d.MatrixAxes() {
 								sizes[a.Letter] = d.FitSize(a.Letter, n)
 							}
-							if class := engine.ClassOf(l, d, dtypes, sizes, offset); !reached[class] {
+							if class := classOf(l, d, dtypes, sizes, offset); !reached[class] {
 								t.Errorf("%s %v: no self-test reaches class %d, that of %v %d elements behind an aligned address", l.ID(d), dtypes, class, sizes, offset)
 							}
 						}

@@ -164,7 +164,7 @@ func TestCallsTakeNoLock(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	release := engine.HoldMaking(q)
+	private.Adding(q).Lock()
 	done := make(chan error, len(calls)+1)
 	go func() {
 		for _, call := range calls {
@@ -188,7 +188,7 @@ func TestCallsTakeNoLock(t *testing.T) {
 		t.Error("a call whose plan does not exist did not wait: the test shows nothing")
 	case <-time.After(20 * time.Millisecond):
 	}
-	release()
+	private.Adding(q).Unlock()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

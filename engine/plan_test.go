@@ -86,7 +86,7 @@ func TestSuitsAndYields(t *testing.T) {
 		return nil
 	}
 	large.Yields = func(_ *def.Definition, c *lower.Call) bool { return c.Operands[0].Rows < 8 }
-	engine.SetLowerings(q, new(def.Product), wide, large, any)
+	setLowerings(q, new(def.Product), wide, large, any)
 	for _, row := range []struct {
 		m, k int
 		name string

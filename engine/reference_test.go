@@ -20,7 +20,7 @@ func TestCheckReference(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	defer engine.SetReference(func(d *def.Definition, operands []num.Array, o reference.Options) error {
+	defer setReference(func(d *def.Definition, operands []num.Array, o reference.Options) error {
 		err := reference.Run(d, operands, o)
 		last := operands[len(operands)-1]
 		last.SetBits(0, 0, last.Bits(0, 0)^1)

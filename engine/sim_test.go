@@ -28,12 +28,12 @@ func TestSim(t *testing.T) {
 		if err != nil || l.Name != "sim.rowwise" {
 			t.Fatalf("%v, %v", l, err)
 		}
-		if engine.Plans(q) != 2 {
-			t.Errorf("%d plans, want one for each variant", engine.Plans(q))
+		if private.Plans(q) != 2 {
+			t.Errorf("%d plans, want one for each variant", private.Plans(q))
 		}
-		engine.SetCorrupt(func(_ string, output num.Array) { output.SetBits(0, 0, output.Bits(0, 0)^1) })
-		err = engine.RunSelfTest(q, l, d, dtypes, "C=7")
-		engine.SetCorrupt(nil)
+		setCorrupt(func(_ string, output num.Array) { output.SetBits(0, 0, output.Bits(0, 0)^1) })
+		err = private.RunSelfTest(q, l, d, dtypes, "C=7")
+		setCorrupt(nil)
 		if !errors.Is(err, engine.ErrInadmissible) {
 			t.Errorf("a wrong answer: got %v", err)
 		}

@@ -38,8 +38,8 @@ func TestUsualFormsAreAdmitted(t *testing.T) {
 		}), nil
 	}
 	dtypes := []num.DType{num.F32, num.F32}
-	wantReason(t, "named", engine.RunSelfTest(newQueue(t), l, own(form), dtypes, "C=257"), "")
-	wantReason(t, "not named", engine.RunSelfTest(newQueue(t), l, own(), dtypes, "C=257"), "y[0,")
+	wantReason(t, "named", private.RunSelfTest(newQueue(t), l, own(form), dtypes, "C=257"), "")
+	wantReason(t, "not named", private.RunSelfTest(newQueue(t), l, own(), dtypes, "C=257"), "y[0,")
 	if a, b := own(form).Hash(), own().Hash(); a != b {
 		t.Errorf("the hash is %s with a form, and %s without", a, b)
 	}

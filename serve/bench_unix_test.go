@@ -1,6 +1,6 @@
 //go:build unix
 
-package serve
+package serve_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"tokitai/answer/answertest"
 	"tokitai/backend/cpu"
 	"tokitai/model"
+	"tokitai/serve"
 )
 
 // BenchmarkServer measures what a server costs: the time of the processor for a token of 64 answers that are computed together,
@@ -44,9 +45,9 @@ func BenchmarkServer(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer e.Close()
-	o := DefaultOptions
+	o := serve.DefaultOptions
 	o.Guesses = 0
-	server := httptest.NewServer(New(e, o))
+	server := httptest.NewServer(serve.New(e, o))
 	defer server.Close()
 	measure := func(name string, answers func(length int) error) {
 		b.Run(name, func(b *testing.B) {

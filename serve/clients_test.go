@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"io"
@@ -14,11 +14,12 @@ import (
 	"tokitai/internal/browser"
 	"tokitai/internal/testlevel"
 	"tokitai/internal/tool"
+	"tokitai/serve"
 )
 
 // TestPageInBrowser has a browser ask for an answer and replay its receipt, as a person does with the page.
 func TestPageInBrowser(t *testing.T) {
-	_, s, _ := start(t, answer.DefaultLimits, DefaultOptions)
+	_, s, _ := start(t, answer.DefaultLimits, serve.DefaultOptions)
 	const script = `<script>
 	(async () => {
 		const until = async f => { while (!f()) await new Promise(r => setTimeout(r, 20)); };
@@ -72,7 +73,7 @@ func TestOpenAIClient(t *testing.T) {
 	if out, err := exec.Command(python, "-c", "import openai").CombinedOutput(); err != nil {
 		tool.Missing(t, "openai", string(out))
 	}
-	o := DefaultOptions
+	o := serve.DefaultOptions
 	o.Keys = []string{"secret"}
 	server, _, _ := start(t, answer.DefaultLimits, o)
 	const script = `
@@ -128,7 +129,7 @@ func TestGoClient(t *testing.T) {
 		}
 		t.Fatalf("%v\n%s", err, out)
 	}
-	o := DefaultOptions
+	o := serve.DefaultOptions
 	o.Keys = []string{"secret"}
 	server, _, _ := start(t, answer.DefaultLimits, o)
 	if out, err := exec.CommandContext(t.Context(), program, server.URL).CombinedOutput(); err != nil || string(out) != "done\n" {

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"tokitai/internal/await"
 	"tokitai/internal/testlevel"
 	"tokitai/kernelprocess/spawn"
+	"tokitai/serve"
 )
 
 // isChild has the program of these tests be the process of an Isolated.
@@ -51,11 +52,11 @@ func child() error {
 	if err != nil {
 		return err
 	}
-	listener, err := Inherited(ChildSocket)
+	listener, err := serve.Inherited(serve.ChildSocket)
 	if err != nil {
 		return err
 	}
-	s := New(e, DefaultOptions)
+	s := serve.New(e, serve.DefaultOptions)
 	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/pid" {
 			fmt.Fprint(w, os.Getpid())
@@ -69,7 +70,7 @@ func child() error {
 	return err
 }
 
-func isolate(t *testing.T) (*httptest.Server, *Isolated) {
+func isolate(t *testing.T) (*httptest.Server, *serve.Isolated) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("sockets are not inherited there")
@@ -78,7 +79,7 @@ func isolate(t *testing.T) (*httptest.Server, *Isolated) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i, name, err := Isolate(t.Context(), spawn.Spec{Program: program, Env: append(os.Environ(), isChild+"=1"), Stderr: os.Stderr}, DefaultOptions)
+	i, name, err := serve.Isolate(t.Context(), spawn.Spec{Program: program, Env: append(os.Environ(), isChild+"=1"), Stderr: os.Stderr}, serve.DefaultOptions)
 	if err != nil || name != "tiny" {
 		t.Fatalf("the process has the model %q: %v", name, err)
 	}
@@ -114,7 +115,7 @@ func kill(t *testing.T, url string) {
 func TestKilled(t *testing.T) {
 	server, _ := isolate(t)
 	const body = `{"prompt":"abc","seed":1,"max_tokens":90,"ignore_eos":true,"n":8`
-	here, _, _ := start(t, answer.DefaultLimits, DefaultOptions)
+	here, _, _ := start(t, answer.DefaultLimits, serve.DefaultOptions)
 	want, _ := ask(t, here.URL, body, false)
 	if got, code := ask(t, server.URL, body, false); got != want {
 		t.Fatalf("%s %s, want %s", code, got, want)
@@ -258,7 +259,7 @@ func TestDoesNotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = Isolate(context.Background(), spawn.Spec{Program: program, Args: []string{"-test.run=^$", "-wrong"}}, DefaultOptions)
+	_, _, err = serve.Isolate(context.Background(), spawn.Spec{Program: program, Args: []string{"-test.run=^$", "-wrong"}}, serve.DefaultOptions)
 	if err == nil || !strings.Contains(err.Error(), "wrong") {
 		t.Errorf("the error is %v", err)
 	}

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"bufio"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tokitai/answer"
+	"tokitai/serve"
 )
 
 // TestFlood: connections that ask for nothing do not keep out one that does; those that are being answered stay.
@@ -53,7 +54,7 @@ func TestFlood(t *testing.T) {
 // TestStop: a request that came before the server stops is answered, and later ones are told that it stops, on connections
 // of their own.
 func TestStop(t *testing.T) {
-	_, s, _ := start(t, answer.DefaultLimits, DefaultOptions)
+	_, s, _ := start(t, answer.DefaultLimits, serve.DefaultOptions)
 	address := listen(t, 9, s)
 	const body = `{"prompt":"ab","max_tokens":2,"seed":1,"ignore_eos":true}`
 	head := fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
@@ -99,7 +100,7 @@ func listen(t *testing.T, connections int, h http.Handler) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, ended := Serve(h, l, connections, nil, slog.New(slog.DiscardHandler))
+	server, ended := serve.Serve(h, l, connections, nil, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		server.Close()
 		<-ended

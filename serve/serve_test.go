@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"bufio"
@@ -26,6 +26,7 @@ import (
 	"tokitai/internal/testlevel"
 	"tokitai/model"
 	"tokitai/model/huggingface"
+	"tokitai/serve"
 )
 
 // tinyModel has a chat template, in which messages are lines.
@@ -33,7 +34,7 @@ var tinyModel = sync.OnceValues(func() (*answer.Model, error) {
 	return answertest.ChatModel("{% for m in messages %}{{ m.role[0] }}:{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}a:{% endif %}")
 })
 
-func start(t testing.TB, l answer.Limits, o Options) (*httptest.Server, *Server, *answer.Engine) {
+func start(t testing.TB, l answer.Limits, o serve.Options) (*httptest.Server, *serve.Server, *answer.Engine) {
 	t.Helper()
 	m, err := tinyModel()
 	if err != nil {
@@ -43,7 +44,7 @@ func start(t testing.TB, l answer.Limits, o Options) (*httptest.Server, *Server,
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(e, o)
+	s := serve.New(e, o)
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
 		server.Close()
@@ -160,7 +161,7 @@ func streamed(t testing.TB, text string) (texts map[int]string, last *decoded, f
 
 // TestCompletions: answers, streams of them, several prompts and choices, echoes with logprobs, and receipts that replay.
 func TestCompletions(t *testing.T) {
-	server, _, _ := start(t, answer.DefaultLimits, DefaultOptions)
+	server, _, _ := start(t, answer.DefaultLimits, serve.DefaultOptions)
 	const body = `{"model":"tiny","prompt":[[256,97,98],[256,97,98]],"n":2,"seed":5,"max_tokens":9,"top_p":0.9,"tools":[],"response_format":{"type":"text"},"suffix":null,"user":"x"`
 	status, text, _ := post(t, server.URL+"/v1/completions", body+"}")
 	d := decode(t, text)
@@ -227,7 +228,7 @@ func bytesOf(t testing.TB, v any) string {
 
 // TestChat: a conversation, whole and streamed, with logprobs, and what the template makes of it.
 func TestChat(t *testing.T) {
-	server, _, _ := start(t, answer.DefaultLimits, DefaultOptions)
+	server, _, _ := start(t, answer.DefaultLimits, serve.DefaultOptions)
 	const body = `{"messages":[{"role":"system","content":"x"},{"role":"user","content":[{"type":"text","text":"h"},{"type":"text","text":"i"}]}],"seed":2,"max_completion_tokens":8,"logprobs":true,"top_logprobs":2,"stop":"zz"`
 	status, text, _ := post(t, server.URL+"/v1/chat/completions", body+"}")
 	d := decode(t, text)
@@ -251,7 +252,7 @@ func TestChat(t *testing.T) {
 
 // TestBadInput: everything that cannot be answered is an error that names what is wrong.
 func TestBadInput(t *testing.T) {
-	o := DefaultOptions
+	o := serve.DefaultOptions
 	o.MaxBody = 4096
 	server, _, _ := start(t, answer.DefaultLimits, o)
 	const completions, chats = "/v1/completions", "/v1/chat/completions"
@@ -339,7 +340,7 @@ func TestBadInput(t *testing.T) {
 // TestBadBodies: bodies that are no HTTP, too large or do not come get an answer, also where the client sends all of it
 // first.
 func TestBadBodies(t *testing.T) {
-	o := DefaultOptions
+	o := serve.DefaultOptions
 	o.Keys = []string{"secret"}
 	patient, _, _ := start(t, answer.DefaultLimits, o)
 	o.Stall = 300 * time.Millisecond
@@ -375,7 +376,7 @@ func TestBadBodies(t *testing.T) {
 
 // TestKeys: with keys, whoever has none gets nothing but the page and the health.
 func TestKeys(t *testing.T) {
-	o := DefaultOptions
+	o := serve.DefaultOptions
 	o.Keys = []string{"one", "two"}
 	server, s, _ := start(t, answer.DefaultLimits, o)
 	for _, path := range []string{"/v1/models", "/v1/models/tiny", "/metrics", "/stats"} {
@@ -438,7 +439,7 @@ func TestChangedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	server := httptest.NewServer(New(e, DefaultOptions))
+	server := httptest.NewServer(serve.New(e, serve.DefaultOptions))
 	defer server.Close()
 	if status, text := get(t, server.URL+"/health"); status != 200 {
 		t.Fatal(text)
@@ -456,7 +457,7 @@ func TestChangedFile(t *testing.T) {
 
 // TestBusy: too many requests are refused with the time after which to ask again, and those that wait are answered.
 func TestBusy(t *testing.T) {
-	server, _, e := start(t, answer.Limits{Sequences: 1, Tokens: 16, Rows: 4, PageSize: 16, Waiting: 1}, DefaultOptions)
+	server, _, e := start(t, answer.Limits{Sequences: 1, Tokens: 16, Rows: 4, PageSize: 16, Waiting: 1}, serve.DefaultOptions)
 	const body = `{"prompt":"a","max_tokens":94,"ignore_eos":true,"seed":1,"stream":true}`
 	var all sync.WaitGroup
 	results := make([]int, 12)
@@ -488,7 +489,7 @@ func TestManyClients(t *testing.T) {
 	clients := testlevel.Pick(24, 64, 64)
 	rounds := testlevel.Pick(1, 4, 16)
 	l := answer.Limits{Sequences: 1, Tokens: 128, Rows: 64, PageSize: 256, Waiting: 1, NoReuse: true}
-	alone, _, _ := start(t, l, DefaultOptions)
+	alone, _, _ := start(t, l, serve.DefaultOptions)
 	random := rand.New(rand.NewPCG(1, 1))
 	bodies, want := make([]string, 24), make([]string, 24)
 	for i := range bodies {
@@ -500,7 +501,7 @@ func TestManyClients(t *testing.T) {
 		}
 	}
 	for _, noReuse := range []bool{false, true} {
-		server, _, e := start(t, answer.Limits{Sequences: 7, Tokens: 40, Rows: 24, Pages: 20, PageSize: 16, Waiting: 999, NoReuse: noReuse}, DefaultOptions)
+		server, _, e := start(t, answer.Limits{Sequences: 7, Tokens: 40, Rows: 24, Pages: 20, PageSize: 16, Waiting: 999, NoReuse: noReuse}, serve.DefaultOptions)
 		var all sync.WaitGroup
 		for client := range clients {
 			all.Go(func() {

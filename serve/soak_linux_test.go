@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"bytes"
@@ -27,6 +27,7 @@ import (
 	"tokitai/internal/alone"
 	"tokitai/internal/await"
 	"tokitai/internal/testlevel"
+	"tokitai/serve"
 )
 
 // TestSoak has clients of all kinds ask two servers, for half an hour at level exhaustive:
@@ -192,13 +193,13 @@ func (s *soaking) start(t *testing.T, m *answer.Model, l answer.Limits) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := DefaultOptions
+	o := serve.DefaultOptions
 	o.MaxBody, o.Stall = 64<<10, 20*time.Second
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, ended := Serve(New(e, o), listener, 512, nil, slog.New(slog.DiscardHandler))
+	server, ended := serve.Serve(serve.New(e, o), listener, 512, nil, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		server.Close()
 		<-ended
@@ -210,7 +211,7 @@ func (s *soaking) start(t *testing.T, m *answer.Model, l answer.Limits) {
 
 // soakRequests returns requests, each with the answer of a server that computes it alone and guesses nothing.
 func soakRequests(t *testing.T) []asked {
-	o := DefaultOptions
+	o := serve.DefaultOptions
 	o.Guesses = 0
 	server, _, _ := start(t, answer.Limits{Sequences: 2, Tokens: 96, Rows: 96, PageSize: 64, Waiting: 1, NoReuse: true}, o)
 	random := rand.New(rand.NewPCG(1, 1))

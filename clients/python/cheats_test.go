@@ -9,20 +9,28 @@ import (
 	"tokitai/internal/tool"
 )
 
-// TestForeign has kernels judged that cheat (cheats), and runs what docs/foreign.md says of
-// PyTorch. Both have parts that need torch.
-func TestForeign(t *testing.T) {
+// TestCheats has kernels judged that cheat (cheats), and runs what docs/foreign.md says of kernels that are plain Python.
+func TestCheats(t *testing.T) { judged(t, false, "test_cheats.Plain", "test_foreign.Document") }
+
+// TestCheatsWithTorch has kernels judged that cheat by means of torch.
+func TestCheatsWithTorch(t *testing.T) { judged(t, true, "test_cheats.Torch") }
+
+// TestForeign runs the reproductions of docs/foreign.md that need torch.
+func TestForeign(t *testing.T) { judged(t, true, "test_foreign.Torch") }
+
+func TestAutograd(t *testing.T) { judged(t, true, "test_autograd.Torch") }
+
+func judged(t *testing.T, needsTorch bool, tests ...string) {
+	t.Helper()
 	watch(t)
-	testlevel.Need(t, testlevel.Quick, "some fifty kernels are judged, which takes a minute")
+	testlevel.Need(t, testlevel.Quick, "kernels are judged, which takes half a minute")
 	interpreter := python(t)
-	program := build(t)
-	t.Run("plain", func(t *testing.T) { unittest(t, program, interpreter, "test_cheats.Plain", "test_foreign.Document") })
-	t.Run("torch", func(t *testing.T) {
+	if needsTorch {
 		if err := exec.Command(interpreter, "-c", "import torch").Run(); err != nil {
-			tool.Missing(t, "torch", interpreter+" cannot import it: kernels that cheat with it, and the reproductions in docs/foreign.md, are not tested")
+			tool.Missing(t, "torch", interpreter+" cannot import it: kernels that use it, and the reproductions in docs/foreign.md, are not tested")
 		}
-		unittest(t, program, interpreter, "test_cheats.Torch", "test_foreign.Torch", "test_autograd.Torch")
-	})
+	}
+	unittest(t, build(t), interpreter, tests...)
 }
 
 // unittest runs tests of which none may be skipped.

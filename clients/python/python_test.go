@@ -72,25 +72,8 @@ func TestClient(t *testing.T) {
 	watch(t)
 	interpreter := python(t)
 	program := build(t)
-	t.Run("unittest", func(t *testing.T) {
-		testlevel.Need(t, testlevel.Quick, "all tests of the Python client take many seconds")
-		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client", "test_define", "test_judge", "test_check", "test_loop.Progress", "test_loop.Remember")
-		if !bytes.HasSuffix(out, []byte("\nOK\n")) {
-			t.Errorf("want all tests to pass and none to be skipped, got\n%s", out)
-		}
-		if bytes.Contains(out, []byte("ResourceWarning")) {
-			t.Errorf("something is left open:\n%s", out)
-		}
-	})
 	t.Run("loop", func(t *testing.T) {
 		unittest(t, program, interpreter, "test_loop.Progress.test_lines", "test_loop.Progress.test_streams", "test_loop.Remember.test_kept", "test_loop.Compare")
-	})
-	t.Run("pytest", func(t *testing.T) {
-		testlevel.Need(t, testlevel.Quick, "four kernels are checked")
-		if err := exec.Command(interpreter, "-c", "import pytest").Run(); err != nil {
-			t.Skipf("%s has no pytest: the plugin is not tested", interpreter)
-		}
-		unittest(t, program, interpreter, "test_loop.Pytest")
 	})
 	t.Run("numpy", func(t *testing.T) {
 		if err := exec.Command(interpreter, "-c", "import numpy").Run(); err != nil {
@@ -125,6 +108,35 @@ func TestClient(t *testing.T) {
 			}
 		}
 	})
+}
+
+// slowly runs tests that take many seconds, at level quick. None may leave anything open.
+func slowly(t *testing.T, tests ...string) {
+	t.Helper()
+	watch(t)
+	testlevel.Need(t, testlevel.Quick, "all tests of the Python client take many seconds")
+	interpreter := python(t)
+	out := run(t, build(t), interpreter, append([]string{"-W", "error::ResourceWarning", "-m", "unittest"}, tests...)...)
+	if !bytes.HasSuffix(out, []byte("\nOK\n")) {
+		t.Errorf("want all tests to pass and none to be skipped, got\n%s", out)
+	}
+	if bytes.Contains(out, []byte("ResourceWarning")) {
+		t.Errorf("something is left open:\n%s", out)
+	}
+}
+
+func TestServed(t *testing.T)  { slowly(t, "test_client", "test_define", "test_judge") }
+func TestChecked(t *testing.T) { slowly(t, "test_check") }
+func TestLoop(t *testing.T)    { slowly(t, "test_loop.Progress", "test_loop.Remember") }
+
+func TestPytest(t *testing.T) {
+	watch(t)
+	testlevel.Need(t, testlevel.Quick, "four kernels are checked")
+	interpreter := python(t)
+	if err := exec.Command(interpreter, "-c", "import pytest").Run(); err != nil {
+		t.Skipf("%s has no pytest: the plugin is not tested", interpreter)
+	}
+	unittest(t, build(t), interpreter, "test_loop.Pytest")
 }
 
 // wheels runs scripts/wheel for a folder and returns the wheels that are there afterwards.

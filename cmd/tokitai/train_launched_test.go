@@ -63,16 +63,23 @@ func TestTrainLaunched(t *testing.T) {
 			}
 			both = append(both, startProgramIn(t, variables, append(launchedRun(folder, "env", 5, own[0]), "--transport", c.transports[rank])...))
 		}
-		for rank, p := range both {
-			out, err := io.ReadAll(p.stdout)
-			p.Wait()
-			text := p.stderr.String()
-			if code := p.ProcessState.ExitCode(); code != c.code || !strings.Contains(text, c.message) || err != nil {
-				t.Errorf("%+v: rank %d: exit code %d, %s; %v", c, rank, code, text, err)
-			}
-			if c.code == 0 && rank == 0 && !slices.Equal(strings.Fields(string(out)), strings.Fields(want)) {
-				t.Errorf("%+v: %q, want %q", c, out, want)
-			}
+		endAlike(t, fmt.Sprintf("%+v", c), both, c.code, c.message, want)
+	}
+}
+
+// endAlike waits for the ranks of a run. Each is to end with the code and to print the message, and the first prints what
+// one process alone does if all goes well.
+func endAlike(t *testing.T, run string, ranks []*started, code int, message, alone string) {
+	t.Helper()
+	for rank, p := range ranks {
+		out, err := io.ReadAll(p.stdout)
+		p.Wait()
+		text := p.stderr.String()
+		if got := p.ProcessState.ExitCode(); got != code || !strings.Contains(text, message) || err != nil {
+			t.Errorf("%s: rank %d: exit code %d, %s; %v", run, rank, got, text, err)
+		}
+		if code == 0 && rank == 0 && !slices.Equal(strings.Fields(string(out)), strings.Fields(alone)) {
+			t.Errorf("%s: %q, want %q", run, out, alone)
 		}
 	}
 }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"io"
+	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"tokitai/internal/tool"
@@ -46,16 +44,6 @@ func TestTrainOverNCCL(t *testing.T) {
 			variables := []string{"RANK=" + strconv.Itoa(rank), "WORLD_SIZE=" + strconv.Itoa(size), "LOCAL_WORLD_SIZE=" + strconv.Itoa(size), "MASTER_PORT=" + folder, c.library}
 			all = append(all, startProgramIn(t, variables, append(launchedRun(folder, launchedRanks, 5, "1"), "--transport", c.transport)...))
 		}
-		for rank, p := range all {
-			out, err := io.ReadAll(p.stdout)
-			p.Wait()
-			text := p.stderr.String()
-			if code := p.ProcessState.ExitCode(); code != c.code || !strings.Contains(text, c.message) || err != nil {
-				t.Errorf("%+v: rank %d: exit code %d, %s; %v", c, rank, code, text, err)
-			}
-			if c.code == 0 && rank == 0 && !slices.Equal(strings.Fields(string(out)), strings.Fields(want)) {
-				t.Errorf("%+v: %q, want %q", c, out, want)
-			}
-		}
+		endAlike(t, fmt.Sprintf("%+v", c), all, c.code, c.message, want)
 	}
 }

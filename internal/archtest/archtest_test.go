@@ -296,6 +296,20 @@ func TestAncestorTrainer9_TheCPUNeedsNoGPU(t *testing.T) {
 	}
 }
 
+// TestNoTestIsInsideTheEngine: a test file in package engine would have everything compiled once more that its tests import and
+// that imports the engine, some thirty packages. Package engine/internal/hook has what tests need of its private parts.
+func TestNoTestIsInsideTheEngine(t *testing.T) {
+	files, err := filepath.Glob("../../engine/*_test.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d test files, %v", len(files), err)
+	}
+	for _, file := range files {
+		if f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly); err != nil || f.Name.Name != "engine_test" {
+			t.Errorf("%s is in package %v, want engine_test; %v", file, f.Name, err)
+		}
+	}
+}
+
 // TestRulesBite shows that a forbidden import is seen, also through another room.
 func TestRulesBite(t *testing.T) {
 	tree := map[string][]string{"lower/cpu": {"lower"}, "lower": {"fn"}, "fn": {"reference"}}

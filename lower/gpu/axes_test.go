@@ -106,15 +106,7 @@ func TestStacks(t *testing.T) {
 					addStacks(t, p, i, dtypes)
 				}
 			}
-			builds := []simtest.Build{simtest.Plain}
-			if isFull() {
-				builds = append(builds, simtest.Address, simtest.Race)
-			}
-			for _, build := range builds {
-				if text := p.run(t, build, 32, uint64(i)); text != "" {
-					t.Fatalf("%v: %s", build, text)
-				}
-			}
+			inBuilds(t, func(build simtest.Build) string { return p.run(t, build, 32, uint64(i)) })
 		})
 	}
 }

@@ -131,11 +131,7 @@ func TestHopper(t *testing.T) {
 			dtypes := formats[i%len(formats)]
 			k, calls := compileHopper(t, d, dtypes), products(t, d, dtypes, append(hopperShapes, hopperSmall))
 			calls[len(hopperShapes)].multiprocessors = 4
-			for _, build := range builds() {
-				if text := multiply(t, build, uint64(i), k, calls); text != "" {
-					t.Errorf("%v: %s", build, text)
-				}
-			}
+			inBuilds(t, func(build simtest.Build) string { return multiply(t, build, uint64(i), k, calls) })
 		})
 	}
 }
@@ -174,15 +170,7 @@ func TestHopperFP8(t *testing.T) {
 					calls = append(calls, newMultiplied(t, fmt.Sprint(c.d.Name, c.dtypes, s, "loose"), before))
 				}
 			}
-			builds := []simtest.Build{simtest.Plain}
-			if isFull() {
-				builds = append(builds, simtest.Address, simtest.Race)
-			}
-			for _, build := range builds {
-				if text := multiply(t, build, uint64(i), k, calls); text != "" {
-					t.Errorf("%v: %s", build, text)
-				}
-			}
+			inBuilds(t, func(build simtest.Build) string { return multiply(t, build, uint64(i), k, calls) })
 		})
 	}
 	t.Run("stacks", func(t *testing.T) {
@@ -313,11 +301,7 @@ func TestHopperGroups(t *testing.T) {
 				c.multiprocessors, c.entry = s.multiprocessors, s.entry
 				calls = append(calls, c)
 			}
-			for _, build := range builds() {
-				if text := multiply(t, build, uint64(i), k, calls); text != "" {
-					t.Errorf("%v: %s", build, text)
-				}
-			}
+			inBuilds(t, func(build simtest.Build) string { return multiply(t, build, uint64(i), k, calls) })
 		})
 	}
 }

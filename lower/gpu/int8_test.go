@@ -73,15 +73,7 @@ func TestInt8MMA(t *testing.T) {
 				p.tile = gpu.MMATiles(p.variant) - 1
 				p.place(t, fmt.Sprint(result, " wraps ", p.variant), k, trial.CopyOf(gemm.Int8Definition, int8Operands(g, result, [3]int{2, 3, 1<<17 + 16}, true), nil))
 			}
-			builds := []simtest.Build{simtest.Plain}
-			if isFull() {
-				builds = append(builds, simtest.Address, simtest.Race)
-			}
-			for _, build := range builds {
-				if text := p.run(t, build, 32, uint64(i)); text != "" {
-					t.Errorf("%v: %s", build, text)
-				}
-			}
+			inBuilds(t, func(build simtest.Build) string { return p.run(t, build, 32, uint64(i)) })
 		})
 	}
 }
@@ -106,11 +98,7 @@ func TestInt8Hopper(t *testing.T) {
 					return trial.Layout{Offset: 3, Gap: 5, ColumnGap: 2}
 				})))
 			}
-			for _, build := range builds() {
-				if text := multiply(t, build, uint64(i), k, calls); text != "" {
-					t.Errorf("%v: %s", build, text)
-				}
-			}
+			inBuilds(t, func(build simtest.Build) string { return multiply(t, build, uint64(i), k, calls) })
 		})
 	}
 }

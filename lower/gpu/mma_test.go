@@ -66,15 +66,7 @@ func TestMMA(t *testing.T) {
 					addMMA(t, p, d, dtypes, i+j)
 				}
 			}
-			builds := []simtest.Build{simtest.Plain}
-			if isFull() {
-				builds = append(builds, simtest.Address, simtest.Race)
-			}
-			for _, build := range builds {
-				if text := p.run(t, build, 32, uint64(i)); text != "" {
-					t.Fatalf("%v: %s", build, text)
-				}
-			}
+			inBuilds(t, func(build simtest.Build) string { return p.run(t, build, 32, uint64(i)) })
 		})
 	}
 }

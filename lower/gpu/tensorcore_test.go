@@ -426,3 +426,13 @@ func builds() []simtest.Build {
 	}
 	return []simtest.Build{simtest.Plain}
 }
+
+// inBuilds runs the same in each of the builds. What it returns is what was wrong.
+func inBuilds(t *testing.T, run func(build simtest.Build) string) {
+	t.Helper()
+	for _, build := range builds() {
+		if text := run(build); text != "" {
+			t.Errorf("%v: %s", build, text)
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package tkp1
+package tkp1_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"tokitai/internal/tool"
 	"tokitai/model"
+	"tokitai/model/tkp1"
 )
 
 var small = model.Features{Inputs: 3, Outputs: 2, Hidden: 4, Layers: 1, Experts: 2, PerRow: 1}
@@ -93,7 +94,7 @@ func written(t *testing.T) []byte {
 func TestRead(t *testing.T) {
 	t.Parallel()
 	text := written(t)
-	f, err := Parse(text)
+	f, err := tkp1.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func TestRead(t *testing.T) {
 			}
 			return list
 		}
-		if state := (State{want, more(0.25), more(0.5)}); !reflect.DeepEqual(states[name], state) {
+		if state := (tkp1.State{want, more(0.25), more(0.5)}); !reflect.DeepEqual(states[name], state) {
 			t.Errorf("%s is %v, want %v", name, states[name], state)
 		}
 	}
@@ -132,11 +133,11 @@ func TestRead(t *testing.T) {
 // TestWrite writes a file that a script reads.
 func TestWrite(t *testing.T) {
 	t.Parallel()
-	given, err := Parse(written(t))
+	given, err := tkp1.Parse(written(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, err := Parse(written(t))
+	taken, err := tkp1.Parse(written(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := New(small, 9, func(name string) (w, m, v []float32, err error) {
+	f, err := tkp1.New(small, 9, func(name string) (w, m, v []float32, err error) {
 		return states[name].Weight, states[name].Weight, nil, nil
 	})
 	if err != nil {
@@ -161,7 +162,7 @@ func TestWrite(t *testing.T) {
 	var read struct {
 		Step       uint32
 		Config     map[string]any
-		Parameters []Parameter
+		Parameters []tkp1.Parameter
 	}
 	if err := json.Unmarshal([]byte(python(t, reader, path)), &read); err != nil {
 		t.Fatal(err)
@@ -194,9 +195,9 @@ func TestBroken(t *testing.T) {
 	t.Parallel()
 	text := written(t)
 	for n := range text {
-		if _, err := Parse(text[:n]); err == nil {
+		if _, err := tkp1.Parse(text[:n]); err == nil {
 			t.Fatalf("cut to %d of %d bytes, the file is read", n, len(text))
-		} else if e, ok := errors.AsType[*FormatError](err); !ok || e.Offset > n {
+		} else if e, ok := errors.AsType[*tkp1.FormatError](err); !ok || e.Offset > n {
 			t.Fatalf("cut to %d bytes: error %v", n, err)
 		}
 	}
@@ -216,20 +217,20 @@ func TestBroken(t *testing.T) {
 		fmt.Sprintf("byte %d: 1 bytes behind the last parameter", len(text)):                          append(bytes.Clone(text), 0),
 		fmt.Sprintf("byte %d: the length of router.param_0 needs 4 bytes, and the file has 2", first): text[:first+2],
 	} {
-		if _, err := Parse(broken); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := tkp1.Parse(broken); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	for want, change := range map[string]func(f *File){
-		"two parameters router.param_1":                     func(f *File) { f.Parameters[0].Name = "router.param_1" },
-		"23 parameters, want 22":                            func(f *File) { f.Parameters = append(f.Parameters, Parameter{Name: "x"}) },
-		"expert_1.param_9 has 1 elements, want 2":           func(f *File) { f.Parameters[21].Weight = f.Parameters[21].Weight[:1] },
-		"expert_1.param_8 has 0 elements, want 8, [2 4]":    func(f *File) { f.Parameters[20].Name = "expert_1.param_99" },
-		"a router of 2 experts, of which the first has 9 p": func(f *File) { f.Parameters[11].Name = "x" },
-		"features.per_row is 5":                             func(f *File) { f.Config = []byte(`{"top_k":5}`) },
-		"router.param_1 is of step 8, and router.param_0 o": func(f *File) { f.Parameters[1].Step = 8 },
+	for want, change := range map[string]func(f *tkp1.File){
+		"two parameters router.param_1":                     func(f *tkp1.File) { f.Parameters[0].Name = "router.param_1" },
+		"23 parameters, want 22":                            func(f *tkp1.File) { f.Parameters = append(f.Parameters, tkp1.Parameter{Name: "x"}) },
+		"expert_1.param_9 has 1 elements, want 2":           func(f *tkp1.File) { f.Parameters[21].Weight = f.Parameters[21].Weight[:1] },
+		"expert_1.param_8 has 0 elements, want 8, [2 4]":    func(f *tkp1.File) { f.Parameters[20].Name = "expert_1.param_99" },
+		"a router of 2 experts, of which the first has 9 p": func(f *tkp1.File) { f.Parameters[11].Name = "x" },
+		"features.per_row is 5":                             func(f *tkp1.File) { f.Config = []byte(`{"top_k":5}`) },
+		"router.param_1 is of step 8, and router.param_0 o": func(f *tkp1.File) { f.Parameters[1].Step = 8 },
 	} {
-		f, err := Parse(text)
+		f, err := tkp1.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +239,7 @@ func TestBroken(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	if _, err := New(model.FeatureSizes["dense"], 1, nil); err == nil || !strings.Contains(err.Error(), "no experts") {
+	if _, err := tkp1.New(model.FeatureSizes["dense"], 1, nil); err == nil || !strings.Contains(err.Error(), "no experts") {
 		t.Errorf("a network without experts is written: error %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package attention
+package attention_test
 
 import (
 	"math"
@@ -9,21 +9,22 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/op/attention"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var forward = optest.Subject{
-	Definition: ForwardDefinition, Data: Operations[0].Data, Params: usual,
+	Definition: attention.ForwardDefinition, Data: attention.Operations[0].Data, Params: attention.Operations[0].Data[0].Params,
 	Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-		return Forward(q, x[5], x[6], x[0], x[1], x[2], Sequences{x[3], x[4]}, usual[0], opts...)
+		return attention.Forward(q, x[5], x[6], x[0], x[1], x[2], attention.Sequences{x[3], x[4]}, attention.Operations[0].Data[0].Params[0], opts...)
 	},
 }
 
 var inf, nan = float32(math.Inf(1)), float32(math.NaN())
 
 func TestDoc(t *testing.T) {
-	optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition, DecodeDefinition)
+	optest.Doc(t, "doc.go", attention.ForwardDefinition, attention.BackwardDefinition, attention.DecodeDefinition)
 }
 
 func TestMatchReference(t *testing.T) {
@@ -46,7 +47,7 @@ type inputs struct {
 
 // random returns the inputs of sequences that have the given numbers of queries and keys.
 func random(seed string, g, j, d int, queries, keys []int) inputs {
-	x := inputs{g: g, j: j, d: d, qstart: []int32{0}, kstart: []int32{0}, kappa: Kappa(1 / math.Sqrt(float64(d)))}
+	x := inputs{g: g, j: j, d: d, qstart: []int32{0}, kstart: []int32{0}, kappa: attention.Kappa(1 / math.Sqrt(float64(d)))}
 	r := gen.New(seed)
 	draw := func(n int) []float32 {
 		list := make([]float32, n)
@@ -92,8 +93,8 @@ func (x *inputs) try(t testing.TB, d num.DType) (results, error) {
 		return y
 	}
 	r := results{optest.Garbage(t, d, tokens, x.g, x.j, x.d), optest.Garbage(t, num.F32, tokens, x.g, x.j)}
-	return r, Forward(cpu.Queue(), r.o, r.lse, from(x.q, tokens, x.g, x.j, x.d), from(x.k, keys, x.g, x.d), from(x.v, keys, x.g, x.d),
-		Sequences{optest.Ints(t, x.qstart...), optest.Ints(t, x.kstart...)}, x.kappa)
+	return r, attention.Forward(cpu.Queue(), r.o, r.lse, from(x.q, tokens, x.g, x.j, x.d), from(x.k, keys, x.g, x.d), from(x.v, keys, x.g, x.d),
+		attention.Sequences{optest.Ints(t, x.qstart...), optest.Ints(t, x.kstart...)}, x.kappa)
 }
 
 // sameRows compares the rows of two results from given tokens on.
@@ -120,7 +121,7 @@ func TestForward(t *testing.T) {
 		optest.Want(t, what+": o of "+d.String(), r.o, o)
 		optest.Want(t, what+": lse", r.lse, lse)
 	}
-	optest.Clauses(t, ForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, attention.ForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) {
 			x := random("groups", 2, 3, 8, []int{4}, []int{9})
 			each(t, func(t *testing.T, d num.DType) {
@@ -280,7 +281,7 @@ func wantPart(t testing.TB, what string, x *tensor.Tensor, from int, values ...f
 func BenchmarkForward(b *testing.B) {
 	for _, d := range num.FloatDTypes {
 		optest.Bench(b, optest.Timing{
-			Name: "dtype=" + d.String() + "/shape=256x256x2x2x64", Subject: forward, DTypes: ForwardDefinition.DTypes(d),
+			Name: "dtype=" + d.String() + "/shape=256x256x2x2x64", Subject: forward, DTypes: attention.ForwardDefinition.DTypes(d),
 			Sizes: shape(256, 256, 2, 2, 64, 1), Check: shape(3, 9, 2, 2, 64, 1),
 		})
 	}

@@ -1,4 +1,4 @@
-package attention
+package attention_test
 
 import (
 	"math"
@@ -12,14 +12,15 @@ import (
 	"tokitai/fn"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/op/attention"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var backward = optest.Subject{
-	Definition: BackwardDefinition, Data: Operations[1].Data, Params: usual,
+	Definition: attention.BackwardDefinition, Data: attention.Operations[1].Data, Params: attention.Operations[0].Data[0].Params,
 	Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-		return Backward(q, x[8], x[9], x[10], x[5], x[0], x[1], x[2], Saved{x[6], x[7]}, Sequences{x[3], x[4]}, usual[0], opts...)
+		return attention.Backward(q, x[8], x[9], x[10], x[5], x[0], x[1], x[2], attention.Saved{x[6], x[7]}, attention.Sequences{x[3], x[4]}, attention.Operations[0].Data[0].Params[0], opts...)
 	},
 }
 
@@ -30,10 +31,10 @@ func TestMatchReferenceBackward(t *testing.T) {
 // TestDerivative holds the gradients to the text of the derivative of attention: they differ in the name
 // alone.
 func TestDerivative(t *testing.T) {
-	d, err := def.Derivative(ForwardDefinition, nil, fn.All...)
+	d, err := def.Derivative(attention.ForwardDefinition, nil, fn.All...)
 	optest.OK(t, err)
-	if got := strings.Replace(d.Text(), d.Name, BackwardDefinition.Name, 1); got != BackwardDefinition.Text() {
-		t.Errorf("the derivative is\n%s\nwant\n%s", got, BackwardDefinition.Text())
+	if got := strings.Replace(d.Text(), d.Name, attention.BackwardDefinition.Name, 1); got != attention.BackwardDefinition.Text() {
+		t.Errorf("the derivative is\n%s\nwant\n%s", got, attention.BackwardDefinition.Text())
 	}
 }
 
@@ -90,8 +91,8 @@ func (x *slopes) try(t testing.TB, d num.DType) (derivatives, error) {
 		saved.lse = from(x.lse, num.F32, tokens, x.g, x.j)
 	}
 	r := derivatives{optest.Garbage(t, d, tokens, x.g, x.j, x.d), optest.Garbage(t, d, keys, x.g, x.d), optest.Garbage(t, d, keys, x.g, x.d)}
-	return r, Backward(cpu.Queue(), r.dq, r.dk, r.dv, from(x.do, d, tokens, x.g, x.j, x.d), from(x.q, d, tokens, x.g, x.j, x.d), from(x.k, d, keys, x.g, x.d), from(x.v, d, keys, x.g, x.d),
-		Saved{saved.o, saved.lse}, Sequences{optest.Ints(t, x.qstart...), optest.Ints(t, x.kstart...)}, x.kappa)
+	return r, attention.Backward(cpu.Queue(), r.dq, r.dk, r.dv, from(x.do, d, tokens, x.g, x.j, x.d), from(x.q, d, tokens, x.g, x.j, x.d), from(x.k, d, keys, x.g, x.d), from(x.v, d, keys, x.g, x.d),
+		attention.Saved{saved.o, saved.lse}, attention.Sequences{optest.Ints(t, x.qstart...), optest.Ints(t, x.kstart...)}, x.kappa)
 }
 
 // sameTokens compares n rows of two results, to the bit.
@@ -111,7 +112,7 @@ func TestBackward(t *testing.T) {
 		}
 	}
 	const ln2 = float32(math.Ln2)
-	optest.Clauses(t, BackwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, attention.BackwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) {
 			x := randomSlopes("groups", 2, 3, 8, []int{4}, []int{9})
 			each(t, func(t *testing.T, d num.DType) {
@@ -378,7 +379,7 @@ func TestBackward(t *testing.T) {
 func BenchmarkBackward(b *testing.B) {
 	for _, d := range num.FloatDTypes {
 		optest.Bench(b, optest.Timing{
-			Name: "dtype=" + d.String() + "/shape=256x256x2x2x64", Subject: backward, DTypes: BackwardDefinition.DTypes(d),
+			Name: "dtype=" + d.String() + "/shape=256x256x2x2x64", Subject: backward, DTypes: attention.BackwardDefinition.DTypes(d),
 			Sizes: shape(256, 256, 2, 2, 64, 1), Check: shape(3, 9, 2, 2, 64, 1),
 		})
 	}

@@ -1,4 +1,4 @@
-package attention
+package attention_test
 
 import (
 	"math"
@@ -9,14 +9,15 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/op/attention"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var decode = optest.Subject{
-	Definition: DecodeDefinition, Data: Operations[2].Data, Params: usual,
+	Definition: attention.DecodeDefinition, Data: attention.Operations[2].Data, Params: attention.Operations[0].Data[0].Params,
 	Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-		return Decode(q, x[6], x[7], x[0], x[1], x[2], Pages{x[3], x[4], x[5]}, usual[0], opts...)
+		return attention.Decode(q, x[6], x[7], x[0], x[1], x[2], attention.Pages{x[3], x[4], x[5]}, attention.Operations[0].Data[0].Params[0], opts...)
 	},
 }
 
@@ -88,8 +89,8 @@ func (x *paged) try(t testing.TB, d num.DType) (results, error) {
 	table, err := tensor.FromInt32(cpu.Queue().Device(), slices.Concat(x.pages...), len(x.pages), len(x.pages[0]))
 	optest.OK(t, err)
 	r := results{optest.Garbage(t, d, tokens, x.g, x.j, x.d), optest.Garbage(t, num.F32, tokens, x.g, x.j)}
-	return r, Decode(cpu.Queue(), r.o, r.lse, from(x.q, tokens, x.g, x.j, x.d), from(x.k, count, x.page, x.g, x.d), from(x.v, count, x.page, x.g, x.d),
-		Pages{optest.Ints(t, x.qstart...), optest.Ints(t, x.klen...), table}, x.kappa)
+	return r, attention.Decode(cpu.Queue(), r.o, r.lse, from(x.q, tokens, x.g, x.j, x.d), from(x.k, count, x.page, x.g, x.d), from(x.v, count, x.page, x.g, x.d),
+		attention.Pages{optest.Ints(t, x.qstart...), optest.Ints(t, x.klen...), table}, x.kappa)
 }
 
 // TestDecode holds attention to keys in pages to attention.forward with the same keys one behind the other.
@@ -108,7 +109,7 @@ func TestDecode(t *testing.T) {
 			sameRows(t, what, y.run(t, d), 0, want, 0, len(x.q)/(x.g*x.j*x.d))
 		}
 	}
-	optest.Clauses(t, DecodeDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, attention.DecodeDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) {
 			each(t, func(t *testing.T, d num.DType) { same(t, "groups", d, random("groups", 2, 3, 8, []int{4}, []int{9})) })
 			optest.Shapes(t, decode, pagedShape(6, 3, 16, 2, 1, 2, 3, 2))
@@ -247,7 +248,7 @@ func TestDecode(t *testing.T) {
 func BenchmarkDecode(b *testing.B) {
 	for _, d := range num.FloatDTypes {
 		optest.Bench(b, optest.Timing{
-			Name: "dtype=" + d.String() + "/shape=8x512x2x2x64", Subject: decode, DTypes: DecodeDefinition.DTypes(d),
+			Name: "dtype=" + d.String() + "/shape=8x512x2x2x64", Subject: decode, DTypes: attention.DecodeDefinition.DTypes(d),
 			Sizes: pagedShape(8, 64, 64, 8, 2, 2, 64, 8), Check: pagedShape(3, 2, 16, 2, 2, 2, 64, 1),
 		})
 	}

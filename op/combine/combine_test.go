@@ -1,4 +1,4 @@
-package combine
+package combine_test
 
 import (
 	"math"
@@ -9,33 +9,34 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/op/combine"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var (
 	forward = optest.Subject{
-		Definition: ForwardDefinition, Data: optest.Operation(Operations, "combine.forward").Data,
+		Definition: combine.ForwardDefinition, Data: optest.Operation(combine.Operations, "combine.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Forward(q, x[3], x[0], x[1], x[2], opts...)
+			return combine.Forward(q, x[3], x[0], x[1], x[2], opts...)
 		},
 	}
 	backward = optest.Subject{
-		Definition: BackwardDefinition, Data: optest.Operation(Operations, "combine.backward").Data,
+		Definition: combine.BackwardDefinition, Data: optest.Operation(combine.Operations, "combine.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Backward(q, x[3], x[4], x[0], x[1], x[2], opts...)
+			return combine.Backward(q, x[3], x[4], x[0], x[1], x[2], opts...)
 		},
 	}
 	permute = optest.Subject{
-		Definition: PermuteDefinition, Data: optest.Operation(Operations, "combine.permute.forward").Data,
+		Definition: combine.PermuteDefinition, Data: optest.Operation(combine.Operations, "combine.permute.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Permute(q, x[2], x[0], x[1], opts...)
+			return combine.Permute(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	permuteBackward = optest.Subject{
-		Definition: PermuteBackwardDefinition, Data: optest.Operation(Operations, "combine.permute.backward").Data,
+		Definition: combine.PermuteBackwardDefinition, Data: optest.Operation(combine.Operations, "combine.permute.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return PermuteBackward(q, x[2], x[0], x[1], opts...)
+			return combine.PermuteBackward(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	inf  = float32(math.Inf(1))
@@ -47,7 +48,7 @@ var (
 func size(q, s, v, d int) map[string]int { return map[string]int{"Q": q, "S": s, "V": v, "D": d} }
 
 func TestDoc(t *testing.T) {
-	optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition, PermuteDefinition, PermuteBackwardDefinition)
+	optest.Doc(t, "doc.go", combine.ForwardDefinition, combine.BackwardDefinition, combine.PermuteDefinition, combine.PermuteBackwardDefinition)
 }
 
 func TestMatchReference(t *testing.T) {
@@ -77,14 +78,14 @@ func ints(t testing.TB, rows int, values ...int32) *tensor.Tensor {
 func sums(t testing.TB, d *def.Definition, f num.DType, places []int32, rows, weights []float32, opts ...engine.CallOption) *tensor.Tensor {
 	t.Helper()
 	y, table := optest.Garbage(t, f, 1, 1), optest.Matrix(t, f, len(rows), rows...)
-	if d == PermuteBackwardDefinition {
-		optest.OK(t, PermuteBackward(cpu.Queue(), y, ints(t, 1, places...), table, opts...))
+	if d == combine.PermuteBackwardDefinition {
+		optest.OK(t, combine.PermuteBackward(cpu.Queue(), y, ints(t, 1, places...), table, opts...))
 		return y
 	}
 	for len(weights) < len(places) {
 		weights = append(weights, 1)
 	}
-	optest.OK(t, Forward(cpu.Queue(), y, ints(t, 1, places...), table, optest.Matrix(t, num.F32, 1, weights...), opts...))
+	optest.OK(t, combine.Forward(cpu.Queue(), y, ints(t, 1, places...), table, optest.Matrix(t, num.F32, 1, weights...), opts...))
 	return y
 }
 
@@ -99,7 +100,7 @@ func TestSums(t *testing.T) {
 					optest.Want(t, "another order", sums(t, d, num.F32, []int32{0, 2, 1}, []float32{0x1p24, 1, -0x1p24}, nil), 1)
 					optest.Want(t, "one rounding", sums(t, d, num.BF16, []int32{0, 1, 1}, []float32{256, 1}, nil), 258)
 					optest.Want(t, "from +0", sums(t, d, num.F16, []int32{0, 0}, []float32{zero}, nil), 0)
-					if d == ForwardDefinition {
+					if d == combine.ForwardDefinition {
 						optest.Want(t, "fused", sums(t, d, num.F32, []int32{0, 1}, []float32{-1, 1 + 0x1p-12}, []float32{1 + 0x1p-11, 1 + 0x1p-12}), 0x1p-24)
 					}
 				},
@@ -108,7 +109,7 @@ func TestSums(t *testing.T) {
 						optest.Want(t, "NaN", sums(t, d, f, []int32{0, 1}, []float32{nan, 1}, nil), nan)
 						optest.Want(t, "both infinities", sums(t, d, f, []int32{0, 1}, []float32{inf, -inf}, nil), nan)
 						optest.Want(t, "an infinity", sums(t, d, f, []int32{0, 1}, []float32{1, -inf}, nil), -inf)
-						if d == ForwardDefinition {
+						if d == combine.ForwardDefinition {
 							optest.Want(t, "an infinity times zero", sums(t, d, f, []int32{0, 1}, []float32{1, inf}, []float32{1, 0}), nan)
 						}
 					}
@@ -117,7 +118,7 @@ func TestSums(t *testing.T) {
 					y := optest.Garbage(t, num.F16, 1, 1)
 					before := optest.Bits(t, y)
 					x := []*tensor.Tensor{ints(t, 1, 0, 2), optest.Matrix(t, num.F16, 2, 1, 2), optest.Matrix(t, num.F16, 1, 1, 1), y}
-					if d == PermuteBackwardDefinition {
+					if d == combine.PermuteBackwardDefinition {
 						x = []*tensor.Tensor{x[0], x[1], y}
 					}
 					if err := s.Call(cpu.Queue(), x); err == nil {
@@ -180,29 +181,29 @@ func sameInEveryBatch(t *testing.T, s optest.Subject) {
 }
 
 func TestPermute(t *testing.T) {
-	optest.Clauses(t, PermuteDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, combine.PermuteDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, permute, size(6, 1, 4, 5)) },
 		"C2_bits": func(t *testing.T) {
 			x := optest.Patterns(t, num.F16, 0x7d01, 0x8000, 0xfe55)
 			rows := optest.Garbage(t, num.F16, 1, 3)
 			view, err := x.Reshape(1, 3)
 			optest.OK(t, err)
-			optest.OK(t, Permute(cpu.Queue(), rows, optest.Ints(t, 0), view))
+			optest.OK(t, combine.Permute(cpu.Queue(), rows, optest.Ints(t, 0), view))
 			optest.WantBits(t, "rows", rows, 0x7d01, 0x8000, 0xfe55)
 		},
 		"C3_bad_source": func(t *testing.T) {
 			x, rows := optest.Matrix(t, num.F16, 2, 1, 2), optest.Garbage(t, num.F16, 2, 1)
 			before := optest.Bits(t, rows)
-			if err := Permute(cpu.Queue(), rows, optest.Ints(t, 1, 2), x); err == nil {
+			if err := combine.Permute(cpu.Queue(), rows, optest.Ints(t, 1, 2), x); err == nil {
 				t.Error("a bad source was accepted")
 			}
 			optest.WantBits(t, "after a refusal", rows, before...)
-			optest.OK(t, Permute(cpu.Queue(), rows, optest.Ints(t, 1, -1), x, engine.WithBadIndex(engine.Skip)))
+			optest.OK(t, combine.Permute(cpu.Queue(), rows, optest.Ints(t, 1, -1), x, engine.WithBadIndex(engine.Skip)))
 			optest.Want(t, "skipped", rows, 2, 0)
 		},
 		"C4_often": func(t *testing.T) {
 			rows := optest.Garbage(t, num.F16, 3, 1)
-			optest.OK(t, Permute(cpu.Queue(), rows, optest.Ints(t, 1, 1, 1), optest.Matrix(t, num.F16, 2, 1, 2)))
+			optest.OK(t, combine.Permute(cpu.Queue(), rows, optest.Ints(t, 1, 1, 1), optest.Matrix(t, num.F16, 2, 1, 2)))
 			optest.Want(t, "rows", rows, 2, 2, 2)
 		},
 	})
@@ -212,10 +213,10 @@ func TestBackward(t *testing.T) {
 	run := func(t *testing.T, d num.DType, o, dy []float32, weight float32) (do, dweight *tensor.Tensor) {
 		t.Helper()
 		do, dweight = optest.Garbage(t, d, 1, len(o)), optest.Garbage(t, num.F32, 1)
-		optest.OK(t, Backward(cpu.Queue(), do, dweight, optest.Matrix(t, d, 1, o...), optest.Matrix(t, d, 1, dy...), optest.Vector(t, num.F32, weight)))
+		optest.OK(t, combine.Backward(cpu.Queue(), do, dweight, optest.Matrix(t, d, 1, o...), optest.Matrix(t, d, 1, dy...), optest.Vector(t, num.F32, weight)))
 		return do, dweight
 	}
-	optest.Clauses(t, BackwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, combine.BackwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) {
 			optest.Shapes(t, backward, map[string]int{"R": 6, "C": 5})
 			do, dweight := run(t, num.F16, []float32{1, 2, 3}, []float32{4, 5, 6}, 0.5)
@@ -239,7 +240,7 @@ func TestBackward(t *testing.T) {
 		},
 		"C4_in_place": func(t *testing.T) {
 			dy := optest.Matrix(t, num.F16, 1, 4, 5)
-			optest.OK(t, Backward(cpu.Queue(), dy, optest.Garbage(t, num.F32, 1), optest.Matrix(t, num.F16, 1, 1, 2), dy, optest.Vector(t, num.F32, 2)))
+			optest.OK(t, combine.Backward(cpu.Queue(), dy, optest.Garbage(t, num.F32, 1), optest.Matrix(t, num.F16, 1, 1, 2), dy, optest.Vector(t, num.F32, 2)))
 			optest.Want(t, "do in place of dy", dy, 8, 10)
 		},
 	})

@@ -13,9 +13,9 @@ func TestMutants(t *testing.T) {
 	mutants.Test(t, combine.Operations, wrong(), right(), peers)
 }
 
-// sums is a kernel that adds the terms of an element as sum does; take returns the row of a place, or
+// sumsBody is a kernel that adds the terms of an element as sum does; take returns the row of a place, or
 // -1 for none.
-func sums(take func(v, rows int) int, sum func(values, weights []float32) float32) mutants.Plain {
+func sumsBody(take func(v, rows int) int, sum func(values, weights []float32) float32) mutants.Plain {
 	return mutants.Plain{Body: func(c *mutants.Call) {
 		table, out := c.Operands[1], c.Operands[len(c.Operands)-1]
 		choices := len(c.Index) / out.Rows
@@ -68,40 +68,40 @@ func wrong() []mutants.Mutant {
 	l := mutants.NewList(combine.Operations)
 	l.From(mutants.KernelPractice)
 	l.Of(combine.ForwardDefinition, num.BF16)
-	l.Add("rounded-products", "products are rounded to bf16 before they are added", mutants.PromisesBits, sums(mutants.RowOf, func(values, weights []float32) float32 {
+	l.Add("rounded-products", "products are rounded to bf16 before they are added", mutants.PromisesBits, sumsBody(mutants.RowOf, func(values, weights []float32) float32 {
 		z := float32(0)
 		for i, v := range values {
 			z += num.Round(num.BF16, weights[i]*v)
 		}
 		return z
 	}))
-	l.Add("bf16-accumulator", "the sum is kept in bf16, as additions into the output do", mutants.PromisesBits, sums(mutants.RowOf, func(values, weights []float32) float32 {
+	l.Add("bf16-accumulator", "the sum is kept in bf16, as additions into the output do", mutants.PromisesBits, sumsBody(mutants.RowOf, func(values, weights []float32) float32 {
 		z := float32(0)
 		for i, v := range values {
 			z = num.Round(num.BF16, num.FMA(weights[i], v, z))
 		}
 		return z
 	}))
-	l.Add("last-choice", "the last choice is left out", mutants.AnyOrder, sums(mutants.RowOf, func(values, weights []float32) float32 {
+	l.Add("last-choice", "the last choice is left out", mutants.AnyOrder, sumsBody(mutants.RowOf, func(values, weights []float32) float32 {
 		return chain(values[:max(1, len(values)-1)*min(1, len(values))], weights)
 	}))
 	l.Of(combine.ForwardDefinition, num.F32)
-	l.Add("descending", "choices are added from the last to the first", mutants.PromisesBits, sums(mutants.RowOf, func(values, weights []float32) float32 {
+	l.Add("descending", "choices are added from the last to the first", mutants.PromisesBits, sumsBody(mutants.RowOf, func(values, weights []float32) float32 {
 		z := float32(0)
 		for i := len(values) - 1; i >= 0; i-- {
 			z = num.FMA(weights[i], values[i], z)
 		}
 		return z
 	}))
-	l.Add("not-fused", "products are rounded to f32", mutants.PromisesBits, sums(mutants.RowOf, func(values, weights []float32) float32 {
+	l.Add("not-fused", "products are rounded to f32", mutants.PromisesBits, sumsBody(mutants.RowOf, func(values, weights []float32) float32 {
 		z := float32(0)
 		for i, v := range values {
 			z += float32(weights[i] * v)
 		}
 		return z
 	}))
-	l.Add("bad-place-clamped", "a bad place reads the nearest row", mutants.PromisesBits, sums(func(v, rows int) int { return max(0, min(v, rows-1)) }, chain))
-	l.Add("normalised", "the sum is divided by that of the weights", mutants.PromisesBits, sums(mutants.RowOf, func(values, weights []float32) float32 {
+	l.Add("bad-place-clamped", "a bad place reads the nearest row", mutants.PromisesBits, sumsBody(func(v, rows int) int { return max(0, min(v, rows-1)) }, chain))
+	l.Add("normalised", "the sum is divided by that of the weights", mutants.PromisesBits, sumsBody(mutants.RowOf, func(values, weights []float32) float32 {
 		sum := float32(0)
 		for _, w := range weights {
 			sum += w
@@ -109,18 +109,18 @@ func wrong() []mutants.Mutant {
 		return chain(values, weights) / sum
 	}))
 	l.Of(combine.PermuteBackwardDefinition, num.F16)
-	l.Add("mean", "the mean instead of the sum", mutants.AnyOrder, sums(mutants.RowOf, func(values, weights []float32) float32 {
+	l.Add("mean", "the mean instead of the sum", mutants.AnyOrder, sumsBody(mutants.RowOf, func(values, weights []float32) float32 {
 		return chain(values, weights) / float32(max(1, len(values)))
 	}))
-	l.Add("last-wins", "the last row instead of the sum, as writes without atomics give", mutants.PromisesBits, sums(mutants.RowOf, func(values, _ []float32) float32 {
+	l.Add("last-wins", "the last row instead of the sum, as writes without atomics give", mutants.PromisesBits, sumsBody(mutants.RowOf, func(values, _ []float32) float32 {
 		if len(values) == 0 {
 			return 0
 		}
 		return values[len(values)-1]
 	}))
-	l.Add("bad-place-wraps", "a bad place is taken modulo the rows", mutants.PromisesBits, sums(func(v, rows int) int { return ((v % rows) + rows) % rows }, chain))
+	l.Add("bad-place-wraps", "a bad place is taken modulo the rows", mutants.PromisesBits, sumsBody(func(v, rows int) int { return ((v % rows) + rows) % rows }, chain))
 	l.Of(combine.PermuteBackwardDefinition, num.F32)
-	l.Add("descending", "rows are added from the last to the first", mutants.PromisesBits, sums(mutants.RowOf, func(values, _ []float32) float32 { return mutants.Descending(values) }))
+	l.Add("descending", "rows are added from the last to the first", mutants.PromisesBits, sumsBody(mutants.RowOf, func(values, _ []float32) float32 { return mutants.Descending(values) }))
 	l.Of(combine.PermuteDefinition, num.F16)
 	l.Add("negative-source", "source -1 reads the last row", mutants.PromisesBits, mutants.Gather(func(v, rows int) int {
 		if v < 0 {
@@ -162,9 +162,9 @@ func wrong() []mutants.Mutant {
 func right() []mutants.Mutant {
 	l := mutants.NewList(combine.Operations)
 	l.Of(combine.ForwardDefinition, num.BF16)
-	l.Add("chain", "the definition, column by column", mutants.PromisesBits, sums(mutants.RowOf, chain))
+	l.Add("chain", "the definition, column by column", mutants.PromisesBits, sumsBody(mutants.RowOf, chain))
 	l.Of(combine.PermuteBackwardDefinition, num.F32)
-	l.Add("any-order", "rows are added from the last to the first, declared as any order", mutants.AnyOrder, sums(mutants.RowOf, func(values, _ []float32) float32 {
+	l.Add("any-order", "rows are added from the last to the first, declared as any order", mutants.AnyOrder, sumsBody(mutants.RowOf, func(values, _ []float32) float32 {
 		return mutants.Descending(values)
 	}))
 	l.Of(combine.PermuteDefinition, num.F16)

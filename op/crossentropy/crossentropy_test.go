@@ -1,4 +1,4 @@
-package crossentropy
+package crossentropy_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"tokitai/fn"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/op/crossentropy"
 	"tokitai/op/optest"
 	"tokitai/reference"
 	"tokitai/tensor"
@@ -23,46 +24,46 @@ var (
 	zero = float32(math.Copysign(0, -1))
 )
 
-func subject(p Params) optest.Subject {
+func subject(p crossentropy.Params) optest.Subject {
 	return optest.Subject{
-		Definition: Definition, Params: []float64{float64(p.Ignore), p.Scale}, Data: Operations[0].Data,
+		Definition: crossentropy.Definition, Params: []float64{float64(p.Ignore), p.Scale}, Data: crossentropy.Operations[0].Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Run(q, x[2], x[3], x[0], x[1], p, opts...)
+			return crossentropy.Run(q, x[2], x[3], x[0], x[1], p, opts...)
 		},
 	}
 }
 
 func rows(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
-func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", Definition) }
+func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", crossentropy.Definition) }
 
 func TestMatchReference(t *testing.T) {
-	optest.MatchReference(t, subject(DefaultParams), rows(7, 77), rows(2, 1), rows(3, 1025), rows(1, 9001))
-	optest.MatchReference(t, subject(Params{Scale: -1. / 3, Ignore: 2}), rows(40, 5))
+	optest.MatchReference(t, subject(crossentropy.DefaultParams), rows(7, 77), rows(2, 1), rows(3, 1025), rows(1, 9001))
+	optest.MatchReference(t, subject(crossentropy.Params{Scale: -1. / 3, Ignore: 2}), rows(40, 5))
 }
 
-func TestErrors(t *testing.T) { optest.Errors(t, subject(DefaultParams), rows(3, 5)) }
+func TestErrors(t *testing.T) { optest.Errors(t, subject(crossentropy.DefaultParams), rows(3, 5)) }
 
 // run computes loss and gradient of rows of logits.
-func run(t testing.TB, d num.DType, p Params, labels []int32, logits ...float32) (loss, dlogits *tensor.Tensor) {
+func run(t testing.TB, d num.DType, p crossentropy.Params, labels []int32, logits ...float32) (loss, dlogits *tensor.Tensor) {
 	t.Helper()
 	x := optest.Matrix(t, d, len(labels), logits...)
 	loss, dlogits = optest.Garbage(t, num.F32, len(labels)), optest.Garbage(t, d, x.Shape()...)
-	optest.OK(t, Run(cpu.Queue(), loss, dlogits, x, optest.Ints(t, labels...), p))
+	optest.OK(t, crossentropy.Run(cpu.Queue(), loss, dlogits, x, optest.Ints(t, labels...), p))
 	return loss, dlogits
 }
 
 func TestByHand(t *testing.T) {
 	for _, d := range num.FloatDTypes {
-		loss, dlogits := run(t, d, DefaultParams, []int32{1, 0, 1, -100}, 3, 3, 7, 7, 1000, 0, 5, 5)
+		loss, dlogits := run(t, d, crossentropy.DefaultParams, []int32{1, 0, 1, -100}, 3, 3, 7, 7, 1000, 0, 5, 5)
 		optest.Want(t, "loss", loss, math.Ln2, math.Ln2, 1000, 0)
 		optest.Want(t, "dlogits", dlogits, 0.5, -0.5, -0.5, 0.5, 1, -1, 0, 0)
 
-		loss, dlogits = run(t, d, Params{Scale: 8, Ignore: DefaultIgnore}, []int32{2}, 1, 1, 1, 1)
+		loss, dlogits = run(t, d, crossentropy.Params{Scale: 8, Ignore: crossentropy.DefaultIgnore}, []int32{2}, 1, 1, 1, 1)
 		optest.Want(t, "loss", loss, 2*math.Ln2)
 		optest.Want(t, "dlogits", dlogits, 2, 2, -6, 2)
 
-		loss, dlogits = run(t, d, DefaultParams, []int32{0, 0}, 42, -42)
+		loss, dlogits = run(t, d, crossentropy.DefaultParams, []int32{0, 0}, 42, -42)
 		optest.Want(t, "loss of one class", loss, 0, 0)
 		optest.Want(t, "dlogits of one class", dlogits, 0, 0)
 	}
@@ -113,7 +114,7 @@ func TestPlainGo(t *testing.T) {
 			}
 			want[i] = float32(scale) * p
 		}
-		loss, dlogits := run(t, num.F32, Params{Scale: scale, Ignore: DefaultIgnore}, []int32{int32(label)}, x...)
+		loss, dlogits := run(t, num.F32, crossentropy.Params{Scale: scale, Ignore: crossentropy.DefaultIgnore}, []int32{int32(label)}, x...)
 		optest.Want(t, "loss", loss, apply(t, logarithm, sum)[0]-differences[label])
 		optest.Want(t, "dlogits", dlogits, want...)
 	}
@@ -128,8 +129,8 @@ func TestShiftInvariance(t *testing.T) {
 			x[i] = float32(g.Below(9)) * 0.25
 			shifted[i] = x[i] + 4
 		}
-		loss, dlogits := run(t, d, DefaultParams, []int32{17}, x...)
-		otherLoss, other := run(t, d, DefaultParams, []int32{17}, shifted...)
+		loss, dlogits := run(t, d, crossentropy.DefaultParams, []int32{17}, x...)
+		otherLoss, other := run(t, d, crossentropy.DefaultParams, []int32{17}, shifted...)
 		optest.SameBits(t, "loss of x + 4", otherLoss, loss)
 		optest.SameBits(t, "dlogits of x + 4", other, dlogits)
 	}
@@ -141,28 +142,28 @@ func TestScaleByPowersOfTwo(t *testing.T) {
 	for i := range x {
 		x[i] = g.Normal()
 	}
-	_, dlogits := run(t, num.F32, DefaultParams, []int32{17}, x...)
+	_, dlogits := run(t, num.F32, crossentropy.DefaultParams, []int32{17}, x...)
 	want := optest.Floats(t, dlogits)
 	for i := range want {
 		want[i] *= -0x1p12
 	}
-	loss, dlogits := run(t, num.F32, Params{Scale: -0x1p12, Ignore: DefaultIgnore}, []int32{17}, x...)
+	loss, dlogits := run(t, num.F32, crossentropy.Params{Scale: -0x1p12, Ignore: crossentropy.DefaultIgnore}, []int32{17}, x...)
 	optest.Want(t, "dlogits", dlogits, want...)
-	unscaled, _ := run(t, num.F32, DefaultParams, []int32{17}, x...)
+	unscaled, _ := run(t, num.F32, crossentropy.DefaultParams, []int32{17}, x...)
 	optest.SameBits(t, "loss, which has no scale", loss, unscaled)
 }
 
 func TestClauses(t *testing.T) {
-	optest.Clauses(t, Definition, map[string]func(t *testing.T){
-		"C1_shapes": func(t *testing.T) { optest.Shapes(t, subject(DefaultParams), rows(6, 5)) },
+	optest.Clauses(t, crossentropy.Definition, map[string]func(t *testing.T){
+		"C1_shapes": func(t *testing.T) { optest.Shapes(t, subject(crossentropy.DefaultParams), rows(6, 5)) },
 		"C2_ignored": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {
-				loss, dlogits := run(t, d, DefaultParams, []int32{-100, -100, 0}, nan, inf, -inf, -inf, 0, 0)
+				loss, dlogits := run(t, d, crossentropy.DefaultParams, []int32{-100, -100, 0}, nan, inf, -inf, -inf, 0, 0)
 				optest.Want(t, "loss", loss, 0, 0, math.Ln2)
 				optest.Want(t, "dlogits", dlogits, 0, 0, 0, 0, -0.5, 0.5)
 				// A label that names a column can be the one to ignore; a scale below 0
 				// does not make the zeros negative.
-				loss, dlogits = run(t, d, Params{Scale: -1, Ignore: 1}, []int32{1, 0}, nan, 0, 0, 0)
+				loss, dlogits = run(t, d, crossentropy.Params{Scale: -1, Ignore: 1}, []int32{1, 0}, nan, 0, 0, 0)
 				optest.Want(t, "loss", loss, 0, math.Ln2)
 				optest.Want(t, "dlogits", dlogits, 0, 0, 0.5, -0.5)
 			}
@@ -171,7 +172,7 @@ func TestClauses(t *testing.T) {
 			for _, bad := range []int32{-1, 2, -99, math.MinInt32, math.MaxInt32} {
 				x := optest.Matrix(t, num.F16, 2, 0, 0, 0, 0)
 				loss := optest.Vector(t, num.F32, 7, 7)
-				err := Run(cpu.Queue(), loss, x, x, optest.Ints(t, 1, bad), DefaultParams)
+				err := crossentropy.Run(cpu.Queue(), loss, x, x, optest.Ints(t, 1, bad), crossentropy.DefaultParams)
 				var index *engine.IndexError
 				if !errors.As(err, &index) || index.Op != "crossentropy" || index.Operand != "label" || index.Position != 1 || index.Value != bad {
 					t.Errorf("label %d gives %v, want an IndexError that names it", bad, err)
@@ -183,20 +184,20 @@ func TestClauses(t *testing.T) {
 		"C3_skipped": func(t *testing.T) {
 			x := optest.Matrix(t, num.F16, 3, nan, 0, 0, 0, 0, 0)
 			loss := optest.Garbage(t, num.F32, 3)
-			optest.OK(t, Run(cpu.Queue(), loss, x, x, optest.Ints(t, 2, -1, 1), Params{Scale: -1, Ignore: -100}, engine.WithBadIndex(engine.Skip)))
+			optest.OK(t, crossentropy.Run(cpu.Queue(), loss, x, x, optest.Ints(t, 2, -1, 1), crossentropy.Params{Scale: -1, Ignore: -100}, engine.WithBadIndex(engine.Skip)))
 			optest.Want(t, "loss", loss, 0, 0, math.Ln2)
 			optest.Want(t, "dlogits", x, 0, 0, 0, 0, -0.5, 0.5)
 		},
 		"C4_nan_and_infinity": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {
-				loss, dlogits := run(t, d, DefaultParams, []int32{0, 0, 1}, 0, nan, 0, inf, 0, inf)
+				loss, dlogits := run(t, d, crossentropy.DefaultParams, []int32{0, 0, 1}, 0, nan, 0, inf, 0, inf)
 				optest.Want(t, "loss", loss, nan, nan, nan)
 				optest.Want(t, "dlogits", dlogits, nan, nan, nan, nan, nan, nan)
 			}
 		},
 		"C5_minus_infinity": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {
-				p := Params{Scale: 3, Ignore: DefaultIgnore}
+				p := crossentropy.Params{Scale: 3, Ignore: crossentropy.DefaultIgnore}
 				loss, dlogits := run(t, d, p, []int32{1, 0, 0}, -inf, 5, -inf, 5, -inf, -inf)
 				optest.Want(t, "loss", loss, 0, inf, nan)
 				optest.Want(t, "dlogits", dlogits, 0, 0, -3, 3, nan, nan)
@@ -206,24 +207,24 @@ func TestClauses(t *testing.T) {
 			for _, scale := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e39} {
 				x := optest.Matrix(t, num.F32, 1, 1, 2)
 				loss := optest.Vector(t, num.F32, 7)
-				err := Run(cpu.Queue(), loss, x, x, optest.Ints(t, 0), Params{Scale: scale, Ignore: DefaultIgnore})
+				err := crossentropy.Run(cpu.Queue(), loss, x, x, optest.Ints(t, 0), crossentropy.Params{Scale: scale, Ignore: crossentropy.DefaultIgnore})
 				optest.Refused(t, err, "crossentropy", "scale", "crossentropy.C6")
 				optest.Want(t, "logits after a refusal", x, 1, 2)
 				optest.Want(t, "loss after a refusal", loss, 7)
 			}
-			_, dlogits := run(t, num.F32, Params{Ignore: DefaultIgnore}, []int32{0}, 0, 0)
+			_, dlogits := run(t, num.F32, crossentropy.Params{Ignore: crossentropy.DefaultIgnore}, []int32{0}, 0, 0)
 			optest.Want(t, "dlogits of scale 0", dlogits, zero, 0)
 		},
 		"C7_loss": func(t *testing.T) {
 			huge := float32(math.MaxFloat32)
-			loss, _ := run(t, num.F32, DefaultParams, []int32{0, 1, 1}, huge, -huge, huge, -huge, huge, 0)
+			loss, _ := run(t, num.F32, crossentropy.DefaultParams, []int32{0, 1, 1}, huge, -huge, huge, -huge, huge, 0)
 			optest.Want(t, "loss", loss, 0, inf, huge)
 			g := gen.New("loss")
 			logits, labels := make([]float32, 1000), make([]int32, 500)
 			for i := range logits {
 				logits[i] = g.Exponents(-30, 8)
 			}
-			loss, _ = run(t, num.F32, DefaultParams, labels, logits...)
+			loss, _ = run(t, num.F32, crossentropy.DefaultParams, labels, logits...)
 			for i, v := range optest.Floats(t, loss) {
 				if !(v >= 0) || math.Signbit(float64(v)) {
 					t.Errorf("loss %v for logits %v", v, logits[2*i:2*i+2])
@@ -231,11 +232,11 @@ func TestClauses(t *testing.T) {
 			}
 		},
 		"C8_range": func(t *testing.T) {
-			_, dlogits := run(t, num.F16, Params{Scale: 1e6, Ignore: DefaultIgnore}, []int32{0}, 0, 0)
+			_, dlogits := run(t, num.F16, crossentropy.Params{Scale: 1e6, Ignore: crossentropy.DefaultIgnore}, []int32{0}, 0, 0)
 			optest.Want(t, "too large for f16", dlogits, -inf, inf)
 			for _, d := range num.FloatDTypes {
 				least := num.Widen(d, 1)
-				_, dlogits = run(t, d, Params{Scale: 6 * float64(least), Ignore: DefaultIgnore}, []int32{0}, 0, 0)
+				_, dlogits = run(t, d, crossentropy.Params{Scale: 6 * float64(least), Ignore: crossentropy.DefaultIgnore}, []int32{0}, 0, 0)
 				optest.Want(t, "subnormal dlogits", dlogits, -3*least, 3*least)
 			}
 			g := gen.New("range")
@@ -243,7 +244,7 @@ func TestClauses(t *testing.T) {
 			for i := range x {
 				x[i] = g.Exponents(-9, 7)
 			}
-			_, dlogits = run(t, num.F32, Params{Scale: 3, Ignore: DefaultIgnore}, []int32{1}, x...)
+			_, dlogits = run(t, num.F32, crossentropy.Params{Scale: 3, Ignore: crossentropy.DefaultIgnore}, []int32{1}, x...)
 			for i, v := range optest.Floats(t, dlogits) {
 				if !(v >= -3 && v <= 3) {
 					t.Errorf("dlogits[%d] = %v", i, v)
@@ -252,8 +253,8 @@ func TestClauses(t *testing.T) {
 		},
 		"C9_zeros": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {
-				loss, dlogits := run(t, d, DefaultParams, []int32{0}, zero, 0, -3)
-				otherLoss, other := run(t, d, DefaultParams, []int32{0}, 0, zero, -3)
+				loss, dlogits := run(t, d, crossentropy.DefaultParams, []int32{0}, zero, 0, -3)
+				otherLoss, other := run(t, d, crossentropy.DefaultParams, []int32{0}, 0, zero, -3)
 				optest.SameBits(t, "loss", loss, otherLoss)
 				optest.SameBits(t, "dlogits", dlogits, other)
 			}
@@ -264,7 +265,7 @@ func TestClauses(t *testing.T) {
 
 // The operation by name takes its parameters as text, and keeps its inputs.
 func TestOperation(t *testing.T) {
-	o := Operations[0]
+	o := crossentropy.Operations[0]
 	in := engine.Args{"logits": optest.Matrix(t, num.F32, 2, 1, 1, 4, 4), "label": optest.Ints(t, 0, 7)}
 	v, err := o.NewValues(map[string]string{"scale": "4", "ignore": "7"})
 	optest.OK(t, err)
@@ -289,7 +290,7 @@ func BenchmarkCrossEntropy(b *testing.B) {
 		for _, shape := range [][2]int{{256, 1024}, {16, 32768}} {
 			optest.Bench(b, optest.Timing{
 				Name:    "dtype=" + d.String() + "/shape=" + optest.Shape(shape[0], shape[1]),
-				Subject: subject(DefaultParams), DTypes: []num.DType{d, num.I32, num.F32, d},
+				Subject: subject(crossentropy.DefaultParams), DTypes: []num.DType{d, num.I32, num.F32, d},
 				Sizes: rows(shape[0], shape[1]), Check: rows(2, shape[1]),
 			})
 		}

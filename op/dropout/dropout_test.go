@@ -1,4 +1,4 @@
-package dropout
+package dropout_test
 
 import (
 	"math"
@@ -10,22 +10,23 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/num"
+	"tokitai/op/dropout"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var (
-	used    = Words{Seed: 0xfeedfacecafebeef, Tensor: 7, Step: -3, First: 1<<32 - 3}
+	used    = dropout.Words{Seed: 0xfeedfacecafebeef, Tensor: 7, Step: -3, First: 1<<32 - 3}
 	forward = optest.Subject{
-		Definition: ForwardDefinition, Data: optest.Operation(Operations, "dropout.forward").Data, Params: list(ForwardDefinition, 0.75, used),
+		Definition: dropout.ForwardDefinition, Data: optest.Operation(dropout.Operations, "dropout.forward").Data, Params: list(0.75, used),
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Forward(q, x[1], x[0], 0.75, used, opts...)
+			return dropout.Forward(q, x[1], x[0], 0.75, used, opts...)
 		},
 	}
 	backward = optest.Subject{
-		Definition: BackwardDefinition, Data: optest.Operation(Operations, "dropout.backward").Data, Params: list(BackwardDefinition, 0.75, used),
+		Definition: dropout.BackwardDefinition, Data: optest.Operation(dropout.Operations, "dropout.backward").Data, Params: list(0.75, used),
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Backward(q, x[1], x[0], 0.75, used, opts...)
+			return dropout.Backward(q, x[1], x[0], 0.75, used, opts...)
 		},
 	}
 	inf  = float32(math.Inf(1))
@@ -33,9 +34,17 @@ var (
 	zero = float32(math.Copysign(0, -1))
 )
 
+// list returns the parameters of a call in the order of the definitions.
+func list(keep float64, w dropout.Words) []float64 {
+	threshold, scale := dropout.Limits(keep)
+	return []float64{float64(int32(w.Seed)), float64(int32(w.Seed >> 32)), float64(w.Tensor), float64(w.Step), float64(int32(w.First)), float64(int32(w.First >> 32)), threshold, scale}
+}
+
 func size(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
-func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition) }
+func TestDoc(t *testing.T) {
+	optest.Doc(t, "doc.go", dropout.ForwardDefinition, dropout.BackwardDefinition)
+}
 
 func TestMatchReference(t *testing.T) {
 	optest.MatchReference(t, forward, size(5, 77), size(2, 1025))
@@ -47,19 +56,19 @@ func TestErrors(t *testing.T) {
 	optest.Errors(t, backward, size(3, 5))
 	x := optest.Vector(t, num.F32, 1)
 	for _, keep := range []float64{-0x1p-50, 1 + 0x1p-50, math.NaN(), math.Inf(1)} {
-		if err := Forward(cpu.Queue(), x, x, keep, Words{}); err == nil || !strings.Contains(err.Error(), "want a probability from 0 to 1") {
+		if err := dropout.Forward(cpu.Queue(), x, x, keep, dropout.Words{}); err == nil || !strings.Contains(err.Error(), "want a probability from 0 to 1") {
 			t.Errorf("keep = %v: got %v", keep, err)
 		}
 	}
 }
 
 // of drops elements of values.
-func of(t *testing.T, d num.DType, keep float64, w Words, values ...float32) []float32 {
+func of(t *testing.T, d num.DType, keep float64, w dropout.Words, values ...float32) []float32 {
 	t.Helper()
 	x := optest.Vector(t, d, values...)
 	y, dx := optest.Garbage(t, d, len(values)), optest.Garbage(t, d, len(values))
-	optest.OK(t, Forward(cpu.Queue(), y, x, keep, w))
-	optest.OK(t, Backward(cpu.Queue(), dx, x, keep, w))
+	optest.OK(t, dropout.Forward(cpu.Queue(), y, x, keep, w))
+	optest.OK(t, dropout.Backward(cpu.Queue(), dx, x, keep, w))
 	got := optest.Floats(t, y)
 	for i, v := range optest.Floats(t, dx) {
 		if math.Float32bits(v) != math.Float32bits(got[i]) {
@@ -70,7 +79,7 @@ func of(t *testing.T, d num.DType, keep float64, w Words, values ...float32) []f
 }
 
 // kept returns the numbers of elements that are kept, of so many.
-func kept(t *testing.T, n int, keep float64, w Words) (list []int) {
+func kept(t *testing.T, n int, keep float64, w dropout.Words) (list []int) {
 	t.Helper()
 	for i, v := range of(t, num.F32, keep, w, slices.Repeat([]float32{1}, n)...) {
 		if v != 0 {
@@ -92,7 +101,7 @@ func TestLimits(t *testing.T) {
 		{0.9, 429496730, 0x1p32 / 3865470566}, // 0.9·2^32 = 3865470566.4
 		{1e-300, 0, 0},
 	} {
-		if threshold, scale := Limits(x.keep); uint32(int32(threshold)) != x.threshold || scale != x.scale {
+		if threshold, scale := dropout.Limits(x.keep); uint32(int32(threshold)) != x.threshold || scale != x.scale {
 			t.Errorf("Limits(%v) = %v, %v, want %v, %v", x.keep, uint32(int32(threshold)), scale, x.threshold, x.scale)
 		}
 	}
@@ -100,9 +109,9 @@ func TestLimits(t *testing.T) {
 
 // TestWords compares which elements are kept with Philox itself, at numbers around 2^32 and 2^64.
 func TestWords(t *testing.T) {
-	for _, w := range []Words{{}, {Seed: 1}, used, {Seed: math.MaxUint64, Tensor: math.MinInt32, Step: math.MaxInt32, First: math.MaxUint64 - 17}} {
+	for _, w := range []dropout.Words{{}, {Seed: 1}, used, {Seed: math.MaxUint64, Tensor: math.MinInt32, Step: math.MaxInt32, First: math.MaxUint64 - 17}} {
 		for _, keep := range []float64{0.5, 0.1, 0.9} {
-			threshold, _ := Limits(keep)
+			threshold, _ := dropout.Limits(keep)
 			got := kept(t, 300, keep, w)
 			var want []int
 			for i := range 300 {
@@ -123,7 +132,7 @@ func clauses(d *def.Definition, s optest.Subject) map[string]func(t *testing.T) 
 	want := func(t *testing.T, dtype num.DType, keep float64, i int, x, want float32) {
 		t.Helper()
 		values := slices.Repeat([]float32{x}, i+1)
-		if y := of(t, dtype, keep, Words{}, values...)[i]; math.Float32bits(y) != math.Float32bits(want) && !(y != y && want != want) {
+		if y := of(t, dtype, keep, dropout.Words{}, values...)[i]; math.Float32bits(y) != math.Float32bits(want) && !(y != y && want != want) {
 			t.Errorf("element %d = %v in %s gives %v, want %v", i, x, dtype, y, want)
 		}
 	}
@@ -133,17 +142,17 @@ func clauses(d *def.Definition, s optest.Subject) map[string]func(t *testing.T) 
 	return map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, s, size(6, 5)) },
 		"C2_words": func(t *testing.T) {
-			whole := kept(t, 1000, 0.5, Words{Seed: 3, First: 5})
+			whole := kept(t, 1000, 0.5, dropout.Words{Seed: 3, First: 5})
 			var parts []int
 			for first := 0; first < 1000; first += 300 {
-				for _, i := range kept(t, min(300, 1000-first), 0.5, Words{Seed: 3, First: uint64(5 + first)}) {
+				for _, i := range kept(t, min(300, 1000-first), 0.5, dropout.Words{Seed: 3, First: uint64(5 + first)}) {
 					parts = append(parts, first+i)
 				}
 			}
 			if !slices.Equal(parts, whole) {
 				t.Error("parts of a tensor drop other elements than the whole")
 			}
-			for _, other := range []Words{{Seed: 4, First: 5}, {Seed: 3, First: 6}, {Seed: 3 + 1<<32, First: 5}, {Seed: 3, First: 5 + 1<<32}, {Seed: 3, First: 5, Tensor: 1}, {Seed: 3, First: 5, Step: 1}} {
+			for _, other := range []dropout.Words{{Seed: 4, First: 5}, {Seed: 3, First: 6}, {Seed: 3 + 1<<32, First: 5}, {Seed: 3, First: 5 + 1<<32}, {Seed: 3, First: 5, Tensor: 1}, {Seed: 3, First: 5, Step: 1}} {
 				if slices.Equal(kept(t, 1000, 0.5, other), whole) {
 					t.Errorf("%+v drops the same elements", other)
 				}
@@ -151,12 +160,12 @@ func clauses(d *def.Definition, s optest.Subject) map[string]func(t *testing.T) 
 		},
 		"C3_ends": func(t *testing.T) {
 			x := []float32{1, -2, inf, zero, 0x1p-24}
-			for i, y := range of(t, num.F16, 1, Words{Seed: 1}, x...) {
+			for i, y := range of(t, num.F16, 1, dropout.Words{Seed: 1}, x...) {
 				if math.Float32bits(y) != math.Float32bits(x[i]) {
 					t.Errorf("keep = 1 makes %v of %v", y, x[i])
 				}
 			}
-			for i, y := range of(t, num.F16, 0, Words{Seed: 1}, append(x, nan, -inf, -1)...) {
+			for i, y := range of(t, num.F16, 0, dropout.Words{Seed: 1}, append(x, nan, -inf, -1)...) {
 				if math.Float32bits(y) != 0 {
 					t.Errorf("keep = 0 leaves %v of element %d", y, i)
 				}
@@ -179,22 +188,22 @@ func clauses(d *def.Definition, s optest.Subject) map[string]func(t *testing.T) 
 		},
 		"C6_in_place": func(t *testing.T) {
 			x := optest.Vector(t, num.BF16, 1, 2, 3, 4)
-			optest.OK(t, engine.Call(cpu.Queue(), d, []*tensor.Tensor{x, x}, list(d, 0.5, Words{})))
+			optest.OK(t, engine.Call(cpu.Queue(), d, []*tensor.Tensor{x, x}, list(0.5, dropout.Words{})))
 			optest.Want(t, "in place", x, 0, 4, 6, 8)
 		},
 	}
 }
 
 func TestForward(t *testing.T) {
-	optest.Clauses(t, ForwardDefinition, clauses(ForwardDefinition, forward))
+	optest.Clauses(t, dropout.ForwardDefinition, clauses(dropout.ForwardDefinition, forward))
 }
 func TestBackward(t *testing.T) {
-	optest.Clauses(t, BackwardDefinition, clauses(BackwardDefinition, backward))
+	optest.Clauses(t, dropout.BackwardDefinition, clauses(dropout.BackwardDefinition, backward))
 }
 
 // TestDerivative compares backward with the derivative of forward: the same expression.
 func TestDerivative(t *testing.T) {
-	d, err := def.Derivative(ForwardDefinition, nil)
+	d, err := def.Derivative(dropout.ForwardDefinition, nil)
 	optest.OK(t, err)
 	for _, n := range d.Math().Nodes {
 		if n.Op == def.OpInput && n.Name != "dy" {
@@ -208,7 +217,7 @@ func TestDerivative(t *testing.T) {
 func TestFairness(t *testing.T) {
 	const n = 1 << 20
 	for _, keep := range []float64{0.5, 0.1, 0.9} {
-		got := float64(len(kept(t, n, keep, Words{Seed: 12345})))
+		got := float64(len(kept(t, n, keep, dropout.Words{Seed: 12345})))
 		if limit := 6 * math.Sqrt(n*keep*(1-keep)); math.Abs(got-n*keep) > limit {
 			t.Errorf("keep %v: %v of %d are kept, want within %v of %v", keep, got, n, limit, n*keep)
 		}

@@ -1,4 +1,4 @@
-package embedding
+package embedding_test
 
 import (
 	"errors"
@@ -11,27 +11,28 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/op/embedding"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var (
 	forward = optest.Subject{
-		Definition: ForwardDefinition, Data: optest.Operation(Operations, "embedding.forward").Data,
+		Definition: embedding.ForwardDefinition, Data: optest.Operation(embedding.Operations, "embedding.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Forward(q, x[2], x[0], x[1], opts...)
+			return embedding.Forward(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	backward = optest.Subject{
-		Definition: BackwardDefinition, Data: optest.Operation(Operations, "embedding.backward").Data,
+		Definition: embedding.BackwardDefinition, Data: optest.Operation(embedding.Operations, "embedding.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Backward(q, x[2], x[0], x[1], opts...)
+			return embedding.Backward(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	accumulate = optest.Subject{
-		Definition: AccumulateDefinition,
+		Definition: embedding.AccumulateDefinition,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Accumulate(q, x[2], x[0], x[1], opts...)
+			return embedding.Accumulate(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	inf  = float32(math.Inf(1))
@@ -43,7 +44,7 @@ var (
 func size(q, v, d int) map[string]int { return map[string]int{"Q": q, "V": v, "D": d} }
 
 func TestDoc(t *testing.T) {
-	optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition, AccumulateDefinition)
+	optest.Doc(t, "doc.go", embedding.ForwardDefinition, embedding.BackwardDefinition, embedding.AccumulateDefinition)
 }
 
 func TestMatchReference(t *testing.T) {
@@ -62,7 +63,7 @@ func TestErrors(t *testing.T) {
 func look(t testing.TB, weight *tensor.Tensor, index ...int32) *tensor.Tensor {
 	t.Helper()
 	out := optest.Garbage(t, weight.DType(), len(index), weight.Cols())
-	optest.OK(t, Forward(cpu.Queue(), out, optest.Ints(t, index...), weight))
+	optest.OK(t, embedding.Forward(cpu.Queue(), out, optest.Ints(t, index...), weight))
 	return out
 }
 
@@ -70,7 +71,7 @@ func look(t testing.TB, weight *tensor.Tensor, index ...int32) *tensor.Tensor {
 func column(t testing.TB, d, out num.DType, rows int, index []int32, dout ...float32) *tensor.Tensor {
 	t.Helper()
 	dweight := optest.Garbage(t, out, rows, 1)
-	optest.OK(t, Backward(cpu.Queue(), dweight, optest.Ints(t, index...), optest.Matrix(t, d, len(dout), dout...)))
+	optest.OK(t, embedding.Backward(cpu.Queue(), dweight, optest.Ints(t, index...), optest.Matrix(t, d, len(dout), dout...)))
 	return dweight
 }
 
@@ -78,7 +79,7 @@ func column(t testing.TB, d, out num.DType, rows int, index []int32, dout ...flo
 func added(t testing.TB, d, out num.DType, old float32, dout ...float32) *tensor.Tensor {
 	t.Helper()
 	dweight := optest.Matrix(t, out, 1, old)
-	optest.OK(t, Accumulate(cpu.Queue(), dweight, optest.Ints(t, make([]int32, len(dout))...), optest.Matrix(t, d, len(dout), dout...)))
+	optest.OK(t, embedding.Accumulate(cpu.Queue(), dweight, optest.Ints(t, make([]int32, len(dout))...), optest.Matrix(t, d, len(dout), dout...)))
 	return dweight
 }
 
@@ -90,9 +91,9 @@ func TestByHand(t *testing.T) {
 		index := optest.Ints(t, 2, 0, 2, 2)
 		dout := optest.Matrix(t, d, 4, 1, 10, 2, 20, 3, 30, 4, 40)
 		dweight := optest.Garbage(t, d, 3, 2)
-		optest.OK(t, Backward(cpu.Queue(), dweight, index, dout))
+		optest.OK(t, embedding.Backward(cpu.Queue(), dweight, index, dout))
 		optest.Want(t, "dweight", dweight, 2, 20, 0, 0, 8, 80)
-		optest.OK(t, Accumulate(cpu.Queue(), dweight, index, dout))
+		optest.OK(t, embedding.Accumulate(cpu.Queue(), dweight, index, dout))
 		optest.Want(t, "dweight twice", dweight, 4, 40, 0, 0, 16, 160)
 	}
 }
@@ -139,7 +140,7 @@ func TestPlainGo(t *testing.T) {
 }
 
 func TestForwardClauses(t *testing.T) {
-	optest.Clauses(t, ForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, embedding.ForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, forward, size(6, 4, 3)) },
 		"C2_every_pattern": func(t *testing.T) {
 			for _, d := range []num.DType{num.F16, num.BF16} {
@@ -166,10 +167,10 @@ func TestForwardClauses(t *testing.T) {
 			}
 		},
 		"C3_bad_index": func(t *testing.T) {
-			badIndex(t, ForwardDefinition, forward.Call, 1)
+			badIndex(t, embedding.ForwardDefinition, forward.Call, 1)
 			out := optest.Garbage(t, num.F16, 3, 2)
 			weight := optest.Matrix(t, num.F16, 2, 1, 2, 3, 4)
-			optest.OK(t, Forward(cpu.Queue(), out, optest.Ints(t, 2, 1, -1), weight, engine.WithBadIndex(engine.Skip)))
+			optest.OK(t, embedding.Forward(cpu.Queue(), out, optest.Ints(t, 2, 1, -1), weight, engine.WithBadIndex(engine.Skip)))
 			optest.Want(t, "out", out, 0, 0, 3, 4, 0, 0)
 		},
 		"C4_many_queries": TestAncestor11_MoreQueriesThanRows,
@@ -324,11 +325,11 @@ func TestAncestor09_BadIndexLeavesNoUninitialisedRow(t *testing.T) {
 	weight := optest.Matrix(t, num.F16, 2, 1, 2, 3, 4)
 	out := optest.Garbage(t, num.F16, 2, 2)
 	before := optest.Bits(t, out)
-	if err := Forward(cpu.Queue(), out, optest.Ints(t, 0, 2), weight); err == nil {
+	if err := embedding.Forward(cpu.Queue(), out, optest.Ints(t, 0, 2), weight); err == nil {
 		t.Error("a bad index was accepted")
 	}
 	optest.WantBits(t, "out after a refusal, of which no part is written", out, before...)
-	optest.OK(t, Forward(cpu.Queue(), out, optest.Ints(t, 0, 2), weight, engine.WithBadIndex(engine.Skip)))
+	optest.OK(t, embedding.Forward(cpu.Queue(), out, optest.Ints(t, 0, 2), weight, engine.WithBadIndex(engine.Skip)))
 	optest.Want(t, "out with the bad row skipped", out, 1, 2, 0, 0)
 }
 
@@ -356,13 +357,13 @@ func TestAncestor12_RowsBeyond2To31Elements(t *testing.T) {
 	index := []int32{32, 0, 31, 32}
 	optest.SameBits(t, "out", look(t, table, index...), look(t, near, index...))
 	dout := optest.Matrix(t, num.F16, 4, values[:12]...)
-	optest.OK(t, Accumulate(cpu.Queue(), table, optest.Ints(t, index...), dout))
-	optest.OK(t, Accumulate(cpu.Queue(), near, optest.Ints(t, index...), dout))
+	optest.OK(t, embedding.Accumulate(cpu.Queue(), table, optest.Ints(t, index...), dout))
+	optest.OK(t, embedding.Accumulate(cpu.Queue(), near, optest.Ints(t, index...), dout))
 	optest.SameBits(t, "dweight", table, near)
 }
 
 func TestOperation(t *testing.T) {
-	o := optest.Operation(Operations, "embedding.backward")
+	o := optest.Operation(embedding.Operations, "embedding.backward")
 	run := func(in engine.Args, given map[string]string) (engine.Args, error) {
 		v, err := o.NewValues(given)
 		optest.OK(t, err)
@@ -413,7 +414,7 @@ func TestOperation(t *testing.T) {
 
 // out has the dimensions of index, and D.
 func TestOperationForward(t *testing.T) {
-	o := optest.Operation(Operations, "embedding.forward")
+	o := optest.Operation(embedding.Operations, "embedding.forward")
 	weight := optest.Matrix(t, num.F16, 3, 1, 2, 3, 4, 5, 6)
 	run := func(in engine.Args) (engine.Args, error) {
 		v, err := o.NewValues(nil)

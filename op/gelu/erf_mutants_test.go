@@ -35,7 +35,7 @@ func erfParts(p mutants.Parts, x float32) (a, e, w float32) {
 	return a, e, p.Step(float32(0.5 * math.Exp(z*z) * math.Erfc(z)))
 }
 
-func erfForward(p mutants.Parts) func(*mutants.Call) {
+func erfForwardBody(p mutants.Parts) func(*mutants.Call) {
 	return mutants.Each("x", "y", func(x float32) float32 {
 		a, e, w := erfParts(p, x)
 		if x < 0 {
@@ -45,7 +45,7 @@ func erfForward(p mutants.Parts) func(*mutants.Call) {
 	})
 }
 
-func erfBackward(p mutants.Parts) func(*mutants.Call) {
+func erfBackwardBody(p mutants.Parts) func(*mutants.Call) {
 	return mutants.EachGrad(func(dy, x float32) float32 {
 		a, e, w := erfParts(p, x)
 		m := p.Step(num.FMA(a, float32(1/math.Sqrt(2*math.Pi)), -w))
@@ -106,7 +106,7 @@ func erfWrong(l *mutants.List) {
 	l.Of(d, num.F32)
 	l.Add("sign-of-zero", "-0 gives +0", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Store: mutants.StorePositiveZero})
 	l.Add("short-polynomial", "exponentials have a relative error of 2^-18: one term too few", mutants.AnyOrder,
-		mutants.Plain{Body: erfForward(mutants.Replaced(mutants.Ordered(nil), func(p *mutants.Parts) { p.Exp = mutants.ExpTaylor5 }))})
+		mutants.Plain{Body: erfForwardBody(mutants.Replaced(mutants.Ordered(nil), func(p *mutants.Parts) { p.Exp = mutants.ExpTaylor5 }))})
 	l.From("PyTorch, gelu")
 	l.AddAll(d, "sum-form", "x/2·(1 + erf), which cancels in the negative tail", mutants.Stable, mutants.Plain{Body: mutants.Each("x", "y", sumForm)})
 
@@ -123,7 +123,7 @@ func erfWrong(l *mutants.List) {
 		return 0.5*(1+t) + 0.5*x*(1-t*t)*k*(1+3*0.044715*x*x)
 	}))
 	l.Of(b, num.BF16)
-	l.Add("store-truncates", "results are cut off, not rounded", mutants.AnyOrder, mutants.Plain{Body: erfBackward(mutants.Ordered(nil)), Store: mutants.StoreTowardZero})
+	l.Add("store-truncates", "results are cut off, not rounded", mutants.AnyOrder, mutants.Plain{Body: erfBackwardBody(mutants.Ordered(nil)), Store: mutants.StoreTowardZero})
 	l.From("PyTorch, gelu")
 	l.Of(b, num.F32)
 	l.Add("sum-form", "the derivative through 1 + erf, which cancels in the negative tail", mutants.Stable, mutants.Plain{Body: mutants.EachGrad(sumGradient)})
@@ -132,9 +132,9 @@ func erfWrong(l *mutants.List) {
 func erfRight(l *mutants.List) {
 	d, b := gelu.ErfForwardDefinition, gelu.ErfBackwardDefinition
 	l.Of(d, num.F32)
-	l.Add("library-exp", "exponential and erfc of another library, steps as defined", mutants.AnyOrder.IEEE(), mutants.Plain{Body: erfForward(mutants.Ordered(nil))})
+	l.Add("library-exp", "exponential and erfc of another library, steps as defined", mutants.AnyOrder.IEEE(), mutants.Plain{Body: erfForwardBody(mutants.Ordered(nil))})
 	l.Of(b, num.BF16)
-	l.Add("library-exp", "exponential and erfc of another library", mutants.AnyOrder, mutants.Plain{Body: erfBackward(mutants.Ordered(nil))})
+	l.Add("library-exp", "exponential and erfc of another library", mutants.AnyOrder, mutants.Plain{Body: erfBackwardBody(mutants.Ordered(nil))})
 	l.AddAll(d, "erfc", "x/2·erfc(-x/√2), its argument rounded", mutants.Stable, heldByErf(func(x float32) float32 {
 		return float32(0.5*x) * float32(math.Erfc(float64(-x*float32(math.Sqrt(0.5)))))
 	}))

@@ -1,4 +1,4 @@
-package gelu
+package gelu_test
 
 import (
 	"math"
@@ -8,21 +8,22 @@ import (
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/num/ball"
+	"tokitai/op/gelu"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var (
 	erfForward = optest.Subject{
-		Definition: ErfForwardDefinition, Data: optest.Operation(Operations, "gelu.erf.forward").Data,
+		Definition: gelu.ErfForwardDefinition, Data: optest.Operation(gelu.Operations, "gelu.erf.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return ErfForward(q, x[1], x[0], opts...)
+			return gelu.ErfForward(q, x[1], x[0], opts...)
 		},
 	}
 	erfBackward = optest.Subject{
-		Definition: ErfBackwardDefinition, Data: optest.Operation(Operations, "gelu.erf.backward").Data,
+		Definition: gelu.ErfBackwardDefinition, Data: optest.Operation(gelu.Operations, "gelu.erf.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return ErfBackward(q, x[2], x[0], x[1], opts...)
+			return gelu.ErfBackward(q, x[2], x[0], x[1], opts...)
 		},
 	}
 )
@@ -40,7 +41,7 @@ func TestErfErrors(t *testing.T) {
 func ofErf(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	y := optest.Garbage(t, x.DType(), x.Shape()...)
-	optest.OK(t, ErfForward(cpu.Queue(), y, x))
+	optest.OK(t, gelu.ErfForward(cpu.Queue(), y, x))
 	return y
 }
 
@@ -48,7 +49,7 @@ func ofErf(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 func gradientOfErf(t testing.TB, x *tensor.Tensor, dy float32) *tensor.Tensor {
 	t.Helper()
 	dx := optest.Garbage(t, x.DType(), x.Shape()...)
-	optest.OK(t, ErfBackward(cpu.Queue(), dx, optest.Filled(t, x, dy), x))
+	optest.OK(t, gelu.ErfBackward(cpu.Queue(), dx, optest.Filled(t, x, dy), x))
 	return dx
 }
 
@@ -128,7 +129,7 @@ func TestErfTailsDoNotCancel(t *testing.T) {
 }
 
 func TestErfForwardClauses(t *testing.T) {
-	optest.Clauses(t, ErfForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, gelu.ErfForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, erfForward, size(6, 5)) },
 		"C2_nan": func(t *testing.T) {
 			optest.WantBits(t, "f16", ofErf(t, optest.Patterns(t, num.F16, 0x7e00, 0x7c01, 0xffff)), 0x7e00, 0x7e00, 0x7e00)
@@ -184,10 +185,10 @@ func TestErfForwardClauses(t *testing.T) {
 func TestErfBackwardClauses(t *testing.T) {
 	both := func(t *testing.T, d num.DType, dy, x []float32) *tensor.Tensor {
 		dx := optest.Garbage(t, d, len(x))
-		optest.OK(t, ErfBackward(cpu.Queue(), dx, optest.Vector(t, d, dy...), optest.Vector(t, d, x...)))
+		optest.OK(t, gelu.ErfBackward(cpu.Queue(), dx, optest.Vector(t, d, dy...), optest.Vector(t, d, x...)))
 		return dx
 	}
-	optest.Clauses(t, ErfBackwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, gelu.ErfBackwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, erfBackward, size(6, 5)) },
 		"C2_nan": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {

@@ -1,4 +1,4 @@
-package gelu
+package gelu_test
 
 import (
 	"math"
@@ -11,21 +11,22 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/num/ball"
+	"tokitai/op/gelu"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var (
 	forward = optest.Subject{
-		Definition: ForwardDefinition, Data: optest.Operation(Operations, "gelu.forward").Data,
+		Definition: gelu.ForwardDefinition, Data: optest.Operation(gelu.Operations, "gelu.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Forward(q, x[1], x[0], opts...)
+			return gelu.Forward(q, x[1], x[0], opts...)
 		},
 	}
 	backward = optest.Subject{
-		Definition: BackwardDefinition, Data: optest.Operation(Operations, "gelu.backward").Data,
+		Definition: gelu.BackwardDefinition, Data: optest.Operation(gelu.Operations, "gelu.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Backward(q, x[2], x[0], x[1], opts...)
+			return gelu.Backward(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	inf  = float32(math.Inf(1))
@@ -36,7 +37,7 @@ var (
 func size(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
 func TestDoc(t *testing.T) {
-	optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition, ErfForwardDefinition, ErfBackwardDefinition)
+	optest.Doc(t, "doc.go", gelu.ForwardDefinition, gelu.BackwardDefinition, gelu.ErfForwardDefinition, gelu.ErfBackwardDefinition)
 }
 
 func TestMatchReference(t *testing.T) {
@@ -53,7 +54,7 @@ func TestErrors(t *testing.T) {
 func of(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	y := optest.Garbage(t, x.DType(), x.Shape()...)
-	optest.OK(t, Forward(cpu.Queue(), y, x))
+	optest.OK(t, gelu.Forward(cpu.Queue(), y, x))
 	return y
 }
 
@@ -61,7 +62,7 @@ func of(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 func gradient(t testing.TB, x *tensor.Tensor, dy float32) *tensor.Tensor {
 	t.Helper()
 	dx := optest.Garbage(t, x.DType(), x.Shape()...)
-	optest.OK(t, Backward(cpu.Queue(), dx, optest.Filled(t, x, dy), x))
+	optest.OK(t, gelu.Backward(cpu.Queue(), dx, optest.Filled(t, x, dy), x))
 	return dx
 }
 
@@ -216,7 +217,7 @@ func TestBackwardIsLinear(t *testing.T) {
 }
 
 func TestForwardClauses(t *testing.T) {
-	optest.Clauses(t, ForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, gelu.ForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, forward, size(6, 5)) },
 		"C2_nan": func(t *testing.T) {
 			optest.WantBits(t, "f16", of(t, optest.Patterns(t, num.F16, 0x7e00, 0x7c01, 0xffff)), 0x7e00, 0x7e00, 0x7e00)
@@ -282,10 +283,10 @@ func TestForwardClauses(t *testing.T) {
 func TestBackwardClauses(t *testing.T) {
 	both := func(t *testing.T, d num.DType, dy, x []float32) *tensor.Tensor {
 		dx := optest.Garbage(t, d, len(x))
-		optest.OK(t, Backward(cpu.Queue(), dx, optest.Vector(t, d, dy...), optest.Vector(t, d, x...)))
+		optest.OK(t, gelu.Backward(cpu.Queue(), dx, optest.Vector(t, d, dy...), optest.Vector(t, d, x...)))
 		return dx
 	}
-	optest.Clauses(t, BackwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, gelu.BackwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, backward, size(6, 5)) },
 		"C2_nan": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {

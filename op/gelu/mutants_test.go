@@ -188,6 +188,6 @@ func right() []mutants.Mutant {
 func peers(p mutants.Parts) map[*def.Definition]func(*mutants.Call) {
 	return map[*def.Definition]func(*mutants.Call){
 		gelu.ForwardDefinition: geluForward(p), gelu.BackwardDefinition: geluBackward(p),
-		gelu.ErfForwardDefinition: erfForward(p), gelu.ErfBackwardDefinition: erfBackward(p),
+		gelu.ErfForwardDefinition: erfForwardBody(p), gelu.ErfBackwardDefinition: erfBackwardBody(p),
 	}
 }

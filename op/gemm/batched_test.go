@@ -1,4 +1,4 @@
-package gemm
+package gemm_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/op/gemm"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
@@ -166,7 +167,7 @@ func TestManySmallMatrices(t *testing.T) {
 		}
 		c, err := tensor.New(dev, num.F32, 300, 3, 2)
 		optest.OK(t, err)
-		optest.OK(t, BatchedForward(q, c, moved[0], moved[1]))
+		optest.OK(t, gemm.BatchedForward(q, c, moved[0], moved[1]))
 		results = append(results, bytesOf(t, c))
 	}
 	if !slices.Equal(results[0], results[1]) {

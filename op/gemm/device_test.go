@@ -1,4 +1,4 @@
-package gemm
+package gemm_test
 
 import (
 	"math/rand/v2"
@@ -11,6 +11,7 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
+	"tokitai/op/gemm"
 	"tokitai/op/optest"
 	"tokitai/reference"
 	"tokitai/tensor"
@@ -30,9 +31,9 @@ func ringsOn(t *testing.T, dev *gpu.Device) {
 	optest.OK(t, err)
 	random := rand.New(rand.NewPCG(5, 6))
 	rings := []def.Ring{{P: 3, K: 39}, {P: 2, K: 63}, {P: 9223372036854775783, K: 1}, {P: 2, K: 1}, {P: 5, K: 27}}
-	definitions := []*def.Definition{accumulators, Int8Definition}
+	definitions := []*def.Definition{accumulators, gemm.Int8Definition}
 	for _, r := range rings[:testlevel.Pick(2, len(rings))] {
-		d, err := ZPKDefinitionOf(r)
+		d, err := gemm.ZPKDefinitionOf(r)
 		optest.OK(t, err)
 		definitions = append(definitions, d)
 	}

@@ -10,9 +10,9 @@ import (
 	"tokitai/verify/mutants"
 )
 
-// bytes returns a kernel of gemm.int8 that adds up products as sum does, and scales as the
+// bytesBody returns a kernel of gemm.int8 that adds up products as sum does, and scales as the
 // definition says.
-func bytes(sum func(a, b []int32) int32) mutants.Plain {
+func bytesBody(sum func(a, b []int32) int32) mutants.Plain {
 	return scaledBytes(sum, func(acc int32, row, col float32) float32 { return float32(float32(acc)*row) * col })
 }
 
@@ -90,41 +90,41 @@ func saturating(least, greatest int64) func(a, b []int32) int32 {
 func wrongExact(l *mutants.List) {
 	l.Of(gemm.Int8Definition, num.F32)
 	l.From(mutants.KernelPractice)
-	l.Add("saturating", "the accumulator saturates instead of wrapping", mutants.PromisesBits, bytes(saturating(-1<<31, 1<<31-1)))
-	l.Add("saturating-i16", "pairs of products saturate in 16 bits, as vpmaddubsw does", mutants.PromisesBits, bytes(func(a, b []int32) (acc int32) {
+	l.Add("saturating", "the accumulator saturates instead of wrapping", mutants.PromisesBits, bytesBody(saturating(-1<<31, 1<<31-1)))
+	l.Add("saturating-i16", "pairs of products saturate in 16 bits, as vpmaddubsw does", mutants.PromisesBits, bytesBody(func(a, b []int32) (acc int32) {
 		for k := 0; k < len(a); k += 2 {
 			acc += saturating(-1<<15, 1<<15-1)(a[k:min(k+2, len(a))], b[k:min(k+2, len(a))])
 		}
 		return acc
 	}))
-	l.Add("i16-accumulator", "the sum is kept in 16 bits", mutants.PromisesBits, bytes(func(a, b []int32) int32 { return int32(int16(wrapping(a, b))) }))
-	l.Add("f32-accumulator", "the sum is kept in f32", mutants.PromisesBits, bytes(inFloat32))
-	l.Add("unsigned-left", "the left operand is read as u8", mutants.PromisesBits, bytes(unsignedLeft))
-	l.Add("last-skipped", "the last of an odd number of products is missing", mutants.PromisesBits, bytes(func(a, b []int32) int32 { return wrapping(a[:len(a)/2*2], b[:len(a)/2*2]) }))
-	l.Add("tail-of-four", "products after the last multiple of four are missing", mutants.PromisesBits, bytes(func(a, b []int32) int32 { return wrapping(a[:len(a)/4*4], b[:len(a)/4*4]) }))
+	l.Add("i16-accumulator", "the sum is kept in 16 bits", mutants.PromisesBits, bytesBody(func(a, b []int32) int32 { return int32(int16(wrapping(a, b))) }))
+	l.Add("f32-accumulator", "the sum is kept in f32", mutants.PromisesBits, bytesBody(inFloat32))
+	l.Add("unsigned-left", "the left operand is read as u8", mutants.PromisesBits, bytesBody(unsignedLeft))
+	l.Add("last-skipped", "the last of an odd number of products is missing", mutants.PromisesBits, bytesBody(func(a, b []int32) int32 { return wrapping(a[:len(a)/2*2], b[:len(a)/2*2]) }))
+	l.Add("tail-of-four", "products after the last multiple of four are missing", mutants.PromisesBits, bytesBody(func(a, b []int32) int32 { return wrapping(a[:len(a)/4*4], b[:len(a)/4*4]) }))
 	l.Add("column-first", "the scale of the column is multiplied first", mutants.PromisesBits, scaledBytes(wrapping, columnFirst))
 	l.Add("scales-first", "the scales are multiplied with each other first", mutants.PromisesBits, scaledBytes(wrapping, scalesFirst))
 	l.Add("scales-swapped", "rows are multiplied by the scales of columns, and columns by those of rows", mutants.PromisesBits, mutants.Plain{Body: swappedScales})
 	l.Add("wide-scaling", "the products with scales are rounded once, at the end", mutants.PromisesBits, scaledBytes(wrapping, wideScaling))
 	l.Add("rounded-twice", "the accumulator is rounded to f16 on its way", mutants.PromisesBits, scaledBytes(wrapping, roundedTwice))
-	l.Add("least-is-127", "-128 is read as -127", mutants.PromisesBits, bytes(func(a, b []int32) (acc int32) {
+	l.Add("least-is-127", "-128 is read as -127", mutants.PromisesBits, bytesBody(func(a, b []int32) (acc int32) {
 		for k := range a {
 			acc += max(a[k], -127) * b[k]
 		}
 		return acc
 	}))
-	l.Add("leading-dimension", "the rows of the operands are read as if they had no gaps", mutants.PromisesBits, mutants.Plain{Body: bytes(wrapping).Body, Load: mutants.LoadPacked})
+	l.Add("leading-dimension", "the rows of the operands are read as if they had no gaps", mutants.PromisesBits, mutants.Plain{Body: bytesBody(wrapping).Body, Load: mutants.LoadPacked})
 
 	// A sum in a ring has no error, whatever the promise.
 	l.Of(gemm.Int8Definition, num.F16)
-	l.Add("saturating", "the accumulator saturates instead of wrapping", mutants.Stable, bytes(saturating(-1<<31, 1<<31-1)))
-	l.Add("f32-accumulator", "the sum is kept in f32", mutants.Stable, bytes(inFloat32))
-	l.Add("unsigned-left", "the left operand is read as u8", mutants.Stable, bytes(unsignedLeft))
+	l.Add("saturating", "the accumulator saturates instead of wrapping", mutants.Stable, bytesBody(saturating(-1<<31, 1<<31-1)))
+	l.Add("f32-accumulator", "the sum is kept in f32", mutants.Stable, bytesBody(inFloat32))
+	l.Add("unsigned-left", "the left operand is read as u8", mutants.Stable, bytesBody(unsignedLeft))
 	l.Add("scales-swapped", "rows are multiplied by the scales of columns, and columns by those of rows", mutants.Stable, mutants.Plain{Body: swappedScales})
-	l.Add("store-via-bf16", "results are rounded to bf16, then to f16", mutants.PromisesBits, mutants.Plain{Body: bytes(wrapping).Body, Store: mutants.StoreVia(mutants.To(num.BF16))})
+	l.Add("store-via-bf16", "results are rounded to bf16, then to f16", mutants.PromisesBits, mutants.Plain{Body: bytesBody(wrapping).Body, Store: mutants.StoreVia(mutants.To(num.BF16))})
 	l.Of(gemm.Int8Definition, num.F32)
 	l.Add("rounded-twice-in-any-order", "the accumulator is rounded to f16 on its way", mutants.AnyOrder, scaledBytes(wrapping, roundedTwice))
-	l.Add("i16-accumulator-stable", "the sum is kept in 16 bits", mutants.Stable, bytes(func(a, b []int32) int32 { return int32(int16(wrapping(a, b))) }))
+	l.Add("i16-accumulator-stable", "the sum is kept in 16 bits", mutants.Stable, bytesBody(func(a, b []int32) int32 { return int32(int16(wrapping(a, b))) }))
 
 	l.Of(gemm.ZPKDefinition, num.I64)
 	l.Add("not-reduced", "the sum wraps at 64 bits, and is not reduced", mutants.PromisesBits, residues(func(a, b []int64, _ *big.Int) *big.Int {
@@ -177,32 +177,32 @@ func wrongExact(l *mutants.List) {
 
 func rightExact(l *mutants.List) {
 	l.Of(gemm.Int8Definition, num.F32)
-	l.Add("descending", "products are added from the last to the first", mutants.PromisesBits, bytes(func(a, b []int32) (acc int32) {
+	l.Add("descending", "products are added from the last to the first", mutants.PromisesBits, bytesBody(func(a, b []int32) (acc int32) {
 		for k := len(a) - 1; k >= 0; k-- {
 			acc += a[k] * b[k]
 		}
 		return acc
 	}))
-	l.Add("dp4a", "four products at a time", mutants.PromisesBits, bytes(func(a, b []int32) (acc int32) {
+	l.Add("dp4a", "four products at a time", mutants.PromisesBits, bytesBody(func(a, b []int32) (acc int32) {
 		for k := 0; k < len(a); k += 4 {
 			acc += wrapping(a[k:min(k+4, len(a))], b[k:min(k+4, len(a))])
 		}
 		return acc
 	}))
-	l.Add("unsigned-corrected", "u8 times i8, as VNNI multiplies, less 128 times the sum of the other operand", mutants.PromisesBits, bytes(func(a, b []int32) (acc int32) {
+	l.Add("unsigned-corrected", "u8 times i8, as VNNI multiplies, less 128 times the sum of the other operand", mutants.PromisesBits, bytesBody(func(a, b []int32) (acc int32) {
 		for k := range a {
 			acc += (a[k]+128)*b[k] - 128*b[k]
 		}
 		return acc
 	}))
-	l.Add("wide", "sums of 64 bits, cut to 32 at the end", mutants.PromisesBits, bytes(func(a, b []int32) int32 {
+	l.Add("wide", "sums of 64 bits, cut to 32 at the end", mutants.PromisesBits, bytesBody(func(a, b []int32) int32 {
 		acc := int64(0)
 		for k := range a {
 			acc += int64(a[k]) * int64(b[k])
 		}
 		return int32(acc)
 	}))
-	l.Add("split", "the sums of both halves are added", mutants.PromisesBits, bytes(func(a, b []int32) int32 {
+	l.Add("split", "the sums of both halves are added", mutants.PromisesBits, bytesBody(func(a, b []int32) int32 {
 		half := len(a) / 2
 		return wrapping(a[:half], b[:half]) + wrapping(a[half:], b[half:])
 	}))

@@ -1,4 +1,4 @@
-package gemm
+package gemm_test
 
 import (
 	"math/big"
@@ -10,21 +10,22 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/num"
+	"tokitai/op/gemm"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var int8Subject = optest.Subject{
-	Definition: Int8Definition, Data: int8Operation().Data,
+	Definition: gemm.Int8Definition, Data: optest.Operation(gemm.Operations, gemm.Int8Definition.Name).Data,
 	Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-		return Int8(q, x[2], x[0], x[1], x[3], x[4], opts...)
+		return gemm.Int8(q, x[2], x[0], x[1], x[3], x[4], opts...)
 	},
 }
 
 var zpkSubject = optest.Subject{
-	Definition: ZPKDefinition, Data: zpkOperation(ZPKDefinition).Data,
+	Definition: gemm.ZPKDefinition, Data: optest.Operation(gemm.Operations, gemm.ZPKDefinition.Name).Data,
 	Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-		return ZPK(q, ZPKDefinition.Ring(), x[2], x[0], x[1], opts...)
+		return gemm.ZPK(q, gemm.ZPKDefinition.Ring(), x[2], x[0], x[1], opts...)
 	},
 }
 
@@ -44,11 +45,11 @@ func TestInt8Clauses(t *testing.T) {
 	dot := func(t *testing.T, out num.DType, x, y []int8, row, col float32) *tensor.Tensor {
 		t.Helper()
 		c := optest.Garbage(t, out, 1, 1)
-		optest.OK(t, Int8(cpu.Queue(), c, ints(t, 1, x...), ints(t, 1, y...), vector(t, row), vector(t, col)))
+		optest.OK(t, gemm.Int8(cpu.Queue(), c, ints(t, 1, x...), ints(t, 1, y...), vector(t, row), vector(t, col)))
 		return c
 	}
 	list := func(x ...int8) []int8 { return x }
-	optest.Clauses(t, Int8Definition, map[string]func(t *testing.T){
+	optest.Clauses(t, gemm.Int8Definition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, int8Subject, size(6, 4, 8)) },
 		"C2_wraps": func(t *testing.T) {
 			many := make([]int8, 1<<17)
@@ -91,7 +92,7 @@ func TestInt8Clauses(t *testing.T) {
 			optest.Errors(t, int8Subject, size(3, 4, 5))
 			square := ints[int8](t, 2, 1, 2, 3, 4)
 			scales, c := vector(t, 1, 2), optest.Garbage(t, num.F32, 2, 2)
-			optest.OK(t, Int8(cpu.Queue(), c, square, square, scales, scales))
+			optest.OK(t, gemm.Int8(cpu.Queue(), c, square, square, scales, scales))
 			optest.Want(t, "a matrix and itself", c, 5, 22, 22, 100)
 		},
 		"C7_range": func(t *testing.T) {
@@ -105,14 +106,14 @@ func TestZPKClauses(t *testing.T) {
 	product := func(t *testing.T, r def.Ring, x, y []int64) int64 {
 		t.Helper()
 		c := ints[int64](t, 1, 77)
-		optest.OK(t, ZPK(cpu.Queue(), r, c, ints(t, 1, x...), ints(t, len(y), y...)))
+		optest.OK(t, gemm.ZPK(cpu.Queue(), r, c, ints(t, 1, x...), ints(t, len(y), y...)))
 		values, err := c.Ints()
 		optest.OK(t, err)
 		return values[0]
 	}
 	list := func(x ...int64) []int64 { return x }
 	q := int64(4052555153018976267) // 3^39
-	optest.Clauses(t, ZPKDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, gemm.ZPKDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, zpkSubject, size(6, 4, 8)) },
 		"C2_exact": func(t *testing.T) {
 			for _, r := range []def.Ring{{P: 3, K: 39}, {P: 2, K: 63}, {P: 2, K: 1}, {P: 9223372036854775783, K: 1}} {
@@ -120,13 +121,13 @@ func TestZPKClauses(t *testing.T) {
 					t.Errorf("(-1)² is %d in %s, want 1", got, r)
 				}
 			}
-			if got := product(t, ZPKDefinition.Ring(), list(q-1, -1<<63), list(q-1, 0)); got != 1 {
+			if got := product(t, gemm.ZPKDefinition.Ring(), list(q-1, -1<<63), list(q-1, 0)); got != 1 {
 				t.Errorf("(p^k - 1)² is %d, want 1", got)
 			}
 		},
 		"C3_residues": func(t *testing.T) {
 			for want, x := range map[int64]int64{0: q, q - 1: -1, 1: 1 - q, q - 5: 2*q - 5} {
-				if got := product(t, ZPKDefinition.Ring(), list(x), list(1)); got != want {
+				if got := product(t, gemm.ZPKDefinition.Ring(), list(x), list(1)); got != want {
 					t.Errorf("%d is %d, want %d", x, got, want)
 				}
 			}
@@ -141,7 +142,7 @@ func TestZPKAgainstBig(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for _, r := range []def.Ring{{P: 2, K: 1}, {P: 2, K: 10}, {P: 2, K: 63}, {P: 3, K: 4}, {P: 3, K: 39}, {P: 5, K: 27}, {P: 65537, K: 3}, {P: 9223372036854775783, K: 1}} {
 		const m, n, k = 5, 4, 530
-		d, err := ZPKDefinitionOf(r)
+		d, err := gemm.ZPKDefinitionOf(r)
 		optest.OK(t, err)
 		q := new(big.Int).Exp(new(big.Int).SetUint64(r.P), big.NewInt(int64(r.K)), nil)
 		draw := func(n int) []int64 {
@@ -185,7 +186,7 @@ func TestRingsRefused(t *testing.T) {
 		{P: 18446744073709551557, K: 1}: "is too large",
 		{P: 3, K: -1}:                   "k = -1, want at least 1",
 	} {
-		if _, err := ZPKDefinitionOf(r); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := gemm.ZPKDefinitionOf(r); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", r, err, want)
 		}
 	}
@@ -193,7 +194,7 @@ func TestRingsRefused(t *testing.T) {
 
 // TestZPKExponent: without an exponent a prime has the shipped one, or the largest that it may have.
 func TestZPKExponent(t *testing.T) {
-	o := optest.Operation(Operations, "gemm.zpk")
+	o := optest.Operation(gemm.Operations, "gemm.zpk")
 	for p, want := range map[string]int{"2": 39, "3": 39, "5": 27, "65537": 3, "3037000493": 2, "3037000507": 1, "9223372036854775783": 1} {
 		v, err := o.NewValues(map[string]string{"p": p})
 		optest.OK(t, err)

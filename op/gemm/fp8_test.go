@@ -1,4 +1,4 @@
-package gemm
+package gemm_test
 
 import (
 	"testing"
@@ -8,14 +8,15 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/op/gemm"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var fp8Subject = optest.Subject{
-	Definition: FP8ForwardDefinition, Data: fp8Operation().Data,
+	Definition: gemm.FP8ForwardDefinition, Data: optest.Operation(gemm.Operations, gemm.FP8ForwardDefinition.Name).Data,
 	Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-		return FP8Forward(q, x[2], x[0], x[1], x[3], x[4], opts...)
+		return gemm.FP8Forward(q, x[2], x[0], x[1], x[3], x[4], opts...)
 	},
 }
 
@@ -36,7 +37,7 @@ func TestFP8ByHand(t *testing.T) {
 			a := optest.Matrix(t, d, 2, 1, 2, 3, 4, 5, 6) // (2,3)
 			b := optest.Matrix(t, d, 2, 7, 2, 1, 8, 0, 2) // (2,3): sums 14 14 and 44 44
 			c := optest.Garbage(t, out, 2, 2)
-			optest.OK(t, FP8Forward(cpu.Queue(), c, a, b, vector(t, 0.5, 2), vector(t, 1, -4)))
+			optest.OK(t, gemm.FP8Forward(cpu.Queue(), c, a, b, vector(t, 0.5, 2), vector(t, 1, -4)))
 			optest.Want(t, "C", c, 7, -28, 88, -352)
 		}
 	}
@@ -67,7 +68,7 @@ func TestFP8PlainGo(t *testing.T) {
 		}
 		for _, out := range num.FloatDTypes {
 			result := optest.Garbage(t, out, m, n)
-			optest.OK(t, FP8Forward(cpu.Queue(), result, a, b, vector(t, rows...), vector(t, cols...)))
+			optest.OK(t, gemm.FP8Forward(cpu.Queue(), result, a, b, vector(t, rows...), vector(t, cols...)))
 			optest.Want(t, "C", result, want...)
 		}
 	}
@@ -78,11 +79,11 @@ func TestFP8Clauses(t *testing.T) {
 	dot := func(t *testing.T, in, out num.DType, x, y []float32, row, col float32) *tensor.Tensor {
 		t.Helper()
 		c := optest.Garbage(t, out, 1, 1)
-		optest.OK(t, FP8Forward(cpu.Queue(), c, optest.Matrix(t, in, 1, x...), optest.Matrix(t, in, 1, y...), vector(t, row), vector(t, col)))
+		optest.OK(t, gemm.FP8Forward(cpu.Queue(), c, optest.Matrix(t, in, 1, x...), optest.Matrix(t, in, 1, y...), vector(t, row), vector(t, col)))
 		return c
 	}
 	list := func(x ...float32) []float32 { return x }
-	optest.Clauses(t, FP8ForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, gemm.FP8ForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, fp8Subject, size(6, 4, 8)) },
 		"C2_model": func(t *testing.T) {
 			// 2^15·2^15 + 2^-7·1 …: from 2^30 on, 2^-7 is lost unless it comes first.
@@ -133,7 +134,7 @@ func TestFP8Clauses(t *testing.T) {
 			optest.Errors(t, fp8Subject, size(3, 4, 5))
 			square := optest.Matrix(t, num.E4M3, 2, 1, 2, 3, 4)
 			scales, c := vector(t, 1, 2), optest.Garbage(t, num.F32, 2, 2)
-			optest.OK(t, FP8Forward(cpu.Queue(), c, square, square, scales, scales))
+			optest.OK(t, gemm.FP8Forward(cpu.Queue(), c, square, square, scales, scales))
 			optest.Want(t, "a matrix and itself", c, 5, 22, 22, 100)
 		},
 		"C7_range": func(t *testing.T) {
@@ -152,7 +153,7 @@ func TestFP8Clauses(t *testing.T) {
 
 // The operation by name takes the format of the result.
 func TestFP8Operation(t *testing.T) {
-	o := optest.Operation(Operations, "gemm.fp8.forward")
+	o := optest.Operation(gemm.Operations, "gemm.fp8.forward")
 	in := engine.Args{
 		"A": optest.Matrix(t, num.E4M3, 1, 300, 2), "B": optest.Matrix(t, num.E4M3, 1, 256, 1),
 		"scale_a": vector(t, 1), "scale_b": vector(t, 1),
@@ -188,12 +189,12 @@ func TestFP8Lowerings(t *testing.T) {
 		scales[i] = g.Ordinary()
 	}
 	var first *tensor.Tensor
-	for _, l := range engine.Lowerings(cpu.Backend, FP8ForwardDefinition) {
+	for _, l := range engine.Lowerings(cpu.Backend, gemm.FP8ForwardDefinition) {
 		if l.Promise.Accum != def.FMAChain {
 			continue
 		}
 		c := optest.Garbage(t, num.F32, 33, 17)
-		optest.OK(t, FP8Forward(cpu.Queue(), c, a, b, vector(t, scales...), vector(t, scales[:17]...), engine.WithLowering(l.Name)))
+		optest.OK(t, gemm.FP8Forward(cpu.Queue(), c, a, b, vector(t, scales...), vector(t, scales[:17]...), engine.WithLowering(l.Name)))
 		if first == nil {
 			first = c
 		}

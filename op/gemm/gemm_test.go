@@ -1,4 +1,4 @@
-package gemm
+package gemm_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op"
+	"tokitai/op/gemm"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
@@ -25,13 +26,13 @@ var products = []struct {
 	definition *def.Definition
 	call       call
 }{
-	{ForwardDefinition, Forward}, {ForwardAccumulateDefinition, ForwardAccumulate},
-	{GradADefinition, GradA}, {GradAAccumulateDefinition, GradAAccumulate},
-	{GradBDefinition, GradB}, {GradBAccumulateDefinition, GradBAccumulate},
-	{BatchedForwardDefinition, BatchedForward}, {BatchedForwardAccumulateDefinition, BatchedForwardAccumulate},
-	{BatchedGradADefinition, BatchedGradA}, {BatchedGradAAccumulateDefinition, BatchedGradAAccumulate},
-	{BatchedGradBDefinition, BatchedGradB}, {BatchedGradBAccumulateDefinition, BatchedGradBAccumulate},
-	{GroupedForwardDefinition, oneGroup(GroupedForward)}, {GroupedGradADefinition, oneGroup(GroupedGradA)}, {GroupedGradBDefinition, oneGroup(GroupedGradB)},
+	{gemm.ForwardDefinition, gemm.Forward}, {gemm.ForwardAccumulateDefinition, gemm.ForwardAccumulate},
+	{gemm.GradADefinition, gemm.GradA}, {gemm.GradAAccumulateDefinition, gemm.GradAAccumulate},
+	{gemm.GradBDefinition, gemm.GradB}, {gemm.GradBAccumulateDefinition, gemm.GradBAccumulate},
+	{gemm.BatchedForwardDefinition, gemm.BatchedForward}, {gemm.BatchedForwardAccumulateDefinition, gemm.BatchedForwardAccumulate},
+	{gemm.BatchedGradADefinition, gemm.BatchedGradA}, {gemm.BatchedGradAAccumulateDefinition, gemm.BatchedGradAAccumulate},
+	{gemm.BatchedGradBDefinition, gemm.BatchedGradB}, {gemm.BatchedGradBAccumulateDefinition, gemm.BatchedGradBAccumulate},
+	{gemm.GroupedForwardDefinition, oneGroup(gemm.GroupedForward)}, {gemm.GroupedGradADefinition, oneGroup(gemm.GroupedGradA)}, {gemm.GroupedGradBDefinition, oneGroup(gemm.GroupedGradB)},
 }
 
 func subject(d *def.Definition, f call) optest.Subject {
@@ -57,7 +58,7 @@ func TestDoc(t *testing.T) {
 	for _, p := range products {
 		all = append(all, p.definition)
 	}
-	all = append(all, FP8ForwardDefinition, Int8Definition, ZPKDefinition)
+	all = append(all, gemm.FP8ForwardDefinition, gemm.Int8Definition, gemm.ZPKDefinition)
 	optest.Doc(t, "doc.go", all...)
 }
 
@@ -122,7 +123,7 @@ func scaled(t testing.TB, x *tensor.Tensor, s float32) *tensor.Tensor {
 func multiply(t testing.TB, out num.DType, a, b *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	c := optest.Garbage(t, out, a.Rows(), b.Cols())
-	optest.OK(t, Forward(cpu.Queue(), c, a, b))
+	optest.OK(t, gemm.Forward(cpu.Queue(), c, a, b))
 	return c
 }
 
@@ -132,18 +133,18 @@ func TestByHand(t *testing.T) {
 		b := optest.Matrix(t, d, 3, 7, 8, 9, 10, 11, 12) // (3,2)
 		c := multiply(t, d, a, b)                        // (2,2)
 		optest.Want(t, "C", c, 58, 64, 139, 154)
-		optest.OK(t, ForwardAccumulate(cpu.Queue(), c, a, b))
+		optest.OK(t, gemm.ForwardAccumulate(cpu.Queue(), c, a, b))
 		optest.Want(t, "C + C", c, 116, 128, 278, 308)
 
 		dc := optest.Matrix(t, d, 2, 1, -1, 0, 2)
 		da, db := optest.Garbage(t, d, 2, 3), optest.Garbage(t, d, 3, 2)
-		optest.OK(t, GradA(cpu.Queue(), da, dc, b))
+		optest.OK(t, gemm.GradA(cpu.Queue(), da, dc, b))
 		optest.Want(t, "dA", da, -1, -1, -1, 16, 20, 24)
-		optest.OK(t, GradAAccumulate(cpu.Queue(), da, dc, b))
+		optest.OK(t, gemm.GradAAccumulate(cpu.Queue(), da, dc, b))
 		optest.Want(t, "dA + dA", da, -2, -2, -2, 32, 40, 48)
-		optest.OK(t, GradB(cpu.Queue(), db, a, dc))
+		optest.OK(t, gemm.GradB(cpu.Queue(), db, a, dc))
 		optest.Want(t, "dB", db, 1, 7, 2, 8, 3, 9)
-		optest.OK(t, GradBAccumulate(cpu.Queue(), db, a, dc))
+		optest.OK(t, gemm.GradBAccumulate(cpu.Queue(), db, a, dc))
 		optest.Want(t, "dB + dB", db, 2, 14, 4, 16, 6, 18)
 	}
 }
@@ -211,9 +212,9 @@ func TestIdentities(t *testing.T) {
 
 		da, db := optest.Garbage(t, num.F32, m, k), optest.Garbage(t, num.F32, k, n)
 		dc := matrix(t, g, d, m, n)
-		optest.OK(t, GradA(cpu.Queue(), da, dc, b))
+		optest.OK(t, gemm.GradA(cpu.Queue(), da, dc, b))
 		optest.SameBits(t, "dC·Bᵀ", da, multiply(t, num.F32, dc, transpose(t, b)))
-		optest.OK(t, GradB(cpu.Queue(), db, a, dc))
+		optest.OK(t, gemm.GradB(cpu.Queue(), db, a, dc))
 		optest.SameBits(t, "Aᵀ·dC", db, multiply(t, num.F32, transpose(t, a), dc))
 
 		// Part of the rows and columns gives that part of the result.
@@ -235,7 +236,7 @@ func TestIdentities(t *testing.T) {
 		optest.OK(t, err)
 		top, err = b.Slice(33, k, 0, n)
 		optest.OK(t, err)
-		optest.OK(t, ForwardAccumulate(cpu.Queue(), sum, left, top))
+		optest.OK(t, gemm.ForwardAccumulate(cpu.Queue(), sum, left, top))
 		optest.SameBits(t, "A·B in two parts", sum, c)
 	}
 }
@@ -401,17 +402,17 @@ func TestAncestor12_RowsBeyond2To31Elements(t *testing.T) {
 	optest.SameBits(t, "A·B", multiply(t, num.F16, a, b), multiply(t, num.F16, near, b))
 	db, want := optest.Garbage(t, num.F16, 8, 5), optest.Garbage(t, num.F16, 8, 5)
 	dc := matrix(t, g, num.F16, a.Rows(), 5)
-	optest.OK(t, GradB(cpu.Queue(), db, a, dc))
-	optest.OK(t, GradB(cpu.Queue(), want, near, dc))
+	optest.OK(t, gemm.GradB(cpu.Queue(), db, a, dc))
+	optest.OK(t, gemm.GradB(cpu.Queue(), want, near, dc))
 	optest.SameBits(t, "Aᵀ·dC", db, want)
-	optest.OK(t, GradA(cpu.Queue(), a, dc, b))
-	optest.OK(t, GradA(cpu.Queue(), near, dc, b))
+	optest.OK(t, gemm.GradA(cpu.Queue(), a, dc, b))
+	optest.OK(t, gemm.GradA(cpu.Queue(), near, dc, b))
 	optest.SameBits(t, "dC·Bᵀ", a, near)
 }
 
 // The operations by name choose the definition, and the format of the result.
 func TestOperation(t *testing.T) {
-	o := optest.Operation(Operations, "gemm.grad_b")
+	o := optest.Operation(gemm.Operations, "gemm.grad_b")
 	a, dc := optest.Matrix(t, num.F16, 1, 1, 2), optest.Matrix(t, num.F16, 1, 60000, 1)
 	run := func(in engine.Args, given map[string]string) (engine.Args, error) {
 		v, err := o.NewValues(given)
@@ -483,7 +484,7 @@ func TestOperationKeepsLeadingDimensions(t *testing.T) {
 		{"gemm.batched.grad_a", "dA", engine.Args{"dC": ones(2, 3, 4), "B": ones(2, 5, 4)}, []int{2, 3, 5}, 4},
 		{"gemm.batched.grad_b", "dB", engine.Args{"A": ones(2, 3, 5), "dC": ones(2, 3, 4)}, []int{2, 5, 4}, 3},
 	} {
-		o := optest.Operation(Operations, c.name)
+		o := optest.Operation(gemm.Operations, c.name)
 		for _, given := range []map[string]string{nil, {"out": "f32"}} {
 			v, err := o.NewValues(given)
 			optest.OK(t, err)
@@ -495,7 +496,7 @@ func TestOperationKeepsLeadingDimensions(t *testing.T) {
 			optest.Want(t, c.name, out[c.result], slices.Repeat([]float32{c.value}, out[c.result].Len())...)
 		}
 	}
-	o := optest.Operation(Operations, "gemm.forward")
+	o := optest.Operation(gemm.Operations, "gemm.forward")
 	v, err := o.NewValues(nil)
 	optest.OK(t, err)
 	_, err = o.Run(cpu.Queue(), engine.Args{"A": ones(5), "B": ones(5, 4)}, v)

@@ -1,4 +1,4 @@
-package gemm
+package gemm_test
 
 import (
 	"errors"
@@ -11,15 +11,16 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/op/gemm"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 // groupedCalls are the typed calls: the result first, then the operands.
 var groupedCalls = map[*def.Definition]func(q *engine.Queue, result, left, right, offsets *tensor.Tensor, opts ...engine.CallOption) error{
-	GroupedForwardDefinition: GroupedForward,
-	GroupedGradADefinition:   GroupedGradA,
-	GroupedGradBDefinition:   GroupedGradB,
+	gemm.GroupedForwardDefinition: gemm.GroupedForward,
+	gemm.GroupedGradADefinition:   gemm.GroupedGradA,
+	gemm.GroupedGradBDefinition:   gemm.GroupedGradB,
 }
 
 // oneGroup returns the call with all rows in one group.
@@ -125,7 +126,7 @@ func TestGroupedOperation(t *testing.T) {
 	b, err := optest.Matrix(t, num.F16, 6, 1, 1, 9, 9, 7, 7, 7, 7, 60000, 0, 0, 60000).Reshape(3, 2, 2)
 	optest.OK(t, err)
 	run := func(name string, in engine.Args, given map[string]string) (engine.Args, error) {
-		o := optest.Operation(Operations, name)
+		o := optest.Operation(gemm.Operations, name)
 		v, err := o.NewValues(given)
 		optest.OK(t, err)
 		return o.Run(cpu.Queue(), in, v)

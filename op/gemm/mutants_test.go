@@ -402,8 +402,8 @@ func withoutZeroBlocks(a, b []float32, old float32, accumulate bool) float32 {
 	return mutants.Fused(left, right, old, accumulate)
 }
 
-// scaled returns a kernel that computes sums and scales them.
-func scaled(f mutants.Dot, scale func(c *mutants.Call, sum float32, m, n int) float32) mutants.Plain {
+// scaledBody returns a kernel that computes sums and scales them.
+func scaledBody(f mutants.Dot, scale func(c *mutants.Call, sum float32, m, n int) float32) mutants.Plain {
 	return mutants.Plain{Body: func(c *mutants.Call) {
 		mutants.ContractionAt(func(m, n int, a, b []float32, _ float32, _ bool) float32 {
 			return scale(c, f(a, b, 0, false), m, n)
@@ -413,7 +413,7 @@ func scaled(f mutants.Dot, scale func(c *mutants.Call, sum float32, m, n int) fl
 
 func wrongFP8(l *mutants.List) {
 	scale := func(f func(sum, row, col float32) float32) mutants.Plain {
-		return scaled(mutants.Fused, func(c *mutants.Call, sum float32, m, n int) float32 {
+		return scaledBody(mutants.Fused, func(c *mutants.Call, sum float32, m, n int) float32 {
 			return f(sum, c.In("scale_a").V[m], c.In("scale_b").V[n])
 		})
 	}
@@ -435,10 +435,10 @@ func wrongFP8(l *mutants.List) {
 	}))
 	l.Add("row-scale-missing", "the scales of the rows are not used", mutants.AnyOrder, scale(func(sum, _, col float32) float32 { return sum * col }))
 	l.Add("column-scale-missing", "the scales of the columns are not used", mutants.AnyOrder, scale(func(sum, row, _ float32) float32 { return sum * row }))
-	l.Add("scale-of-the-tile", "all rows of a tile of 16 have the scale of the first", mutants.AnyOrder, scaled(mutants.Fused, func(c *mutants.Call, sum float32, m, n int) float32 {
+	l.Add("scale-of-the-tile", "all rows of a tile of 16 have the scale of the first", mutants.AnyOrder, scaledBody(mutants.Fused, func(c *mutants.Call, sum float32, m, n int) float32 {
 		return float32(sum*c.In("scale_a").V[m/16*16]) * c.In("scale_b").V[n]
 	}))
-	l.Add("scales-exchanged", "rows have the scales of columns where there are as many", mutants.AnyOrder, scaled(mutants.Fused, func(c *mutants.Call, sum float32, m, n int) float32 {
+	l.Add("scales-exchanged", "rows have the scales of columns where there are as many", mutants.AnyOrder, scaledBody(mutants.Fused, func(c *mutants.Call, sum float32, m, n int) float32 {
 		if c.Operands[3].Rows == c.Operands[4].Rows {
 			m, n = n, m
 		}

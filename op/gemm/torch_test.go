@@ -1,4 +1,4 @@
-package gemm
+package gemm_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package layernorm
+package layernorm_test
 
 import (
 	"errors"
@@ -11,21 +11,22 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/op/layernorm"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var (
 	forward = optest.Subject{
-		Definition: ForwardDefinition, Params: []float64{DefaultEps}, Data: optest.Operation(Operations, "layernorm.forward").Data,
+		Definition: layernorm.ForwardDefinition, Params: []float64{layernorm.DefaultEps}, Data: optest.Operation(layernorm.Operations, "layernorm.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Forward(q, x[3], x[4], x[5], x[0], x[1], x[2], DefaultParams, opts...)
+			return layernorm.Forward(q, x[3], x[4], x[5], x[0], x[1], x[2], layernorm.DefaultParams, opts...)
 		},
 	}
 	backward = optest.Subject{
-		Definition: BackwardDefinition, Data: optest.Operation(Operations, "layernorm.backward").Data,
+		Definition: layernorm.BackwardDefinition, Data: optest.Operation(layernorm.Operations, "layernorm.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Backward(q, x[5], x[6], x[7], x[0], x[1], x[2], x[3], x[4], opts...)
+			return layernorm.Backward(q, x[5], x[6], x[7], x[0], x[1], x[2], x[3], x[4], opts...)
 		},
 	}
 	inf  = float32(math.Inf(1))
@@ -35,7 +36,9 @@ var (
 
 func size(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
-func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition) }
+func TestDoc(t *testing.T) {
+	optest.Doc(t, "doc.go", layernorm.ForwardDefinition, layernorm.BackwardDefinition)
+}
 
 func TestMatchReference(t *testing.T) {
 	optest.MatchReference(t, forward, size(5, 77), size(2, 1), size(3, 1025))
@@ -55,7 +58,7 @@ func normalize(t testing.TB, d num.DType, eps float64, rows int, x, gamma, beta 
 	t.Helper()
 	in := optest.Matrix(t, d, rows, x...)
 	r := result{optest.Garbage(t, d, in.Shape()...), optest.Garbage(t, num.F32, rows), optest.Garbage(t, num.F32, rows)}
-	optest.OK(t, Forward(cpu.Queue(), r.y, r.mean, r.rstd, in, optest.Vector(t, d, gamma...), optest.Vector(t, d, beta...), Params{Eps: eps}))
+	optest.OK(t, layernorm.Forward(cpu.Queue(), r.y, r.mean, r.rstd, in, optest.Vector(t, d, gamma...), optest.Vector(t, d, beta...), layernorm.Params{Eps: eps}))
 	return r
 }
 
@@ -67,7 +70,7 @@ func differentiate(t testing.TB, d num.DType, dy, x, gamma, mean, rstd []float32
 	rows := len(mean)
 	a := optest.Matrix(t, d, rows, dy...)
 	g := gradients{optest.Garbage(t, d, a.Shape()...), optest.Garbage(t, d, a.Cols()), optest.Garbage(t, d, a.Cols())}
-	optest.OK(t, Backward(cpu.Queue(), g.dx, g.dgamma, g.dbeta, a, optest.Matrix(t, d, rows, x...),
+	optest.OK(t, layernorm.Backward(cpu.Queue(), g.dx, g.dgamma, g.dbeta, a, optest.Matrix(t, d, rows, x...),
 		optest.Vector(t, d, gamma...), optest.Vector(t, num.F32, mean...), optest.Vector(t, num.F32, rstd...)))
 	return g
 }
@@ -233,12 +236,12 @@ func lost(t *testing.T, what string, x *tensor.Tensor, want ...bool) {
 
 func TestForwardClauses(t *testing.T) {
 	one, none := []float32{1, 1}, []float32{0, 0}
-	optest.Clauses(t, ForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, layernorm.ForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, forward, size(6, 5)) },
 		"C2_eps": func(t *testing.T) {
 			for _, eps := range []float64{math.NaN(), -1e-300, -1, math.Inf(1), 1e39} {
 				x, m, s := optest.Matrix(t, num.F32, 1, 1, 2), optest.Vector(t, num.F32, 7), optest.Vector(t, num.F32, 7)
-				err := Forward(cpu.Queue(), x, m, s, x, optest.Vector(t, num.F32, 1, 1), optest.Vector(t, num.F32, 0, 0), Params{Eps: eps})
+				err := layernorm.Forward(cpu.Queue(), x, m, s, x, optest.Vector(t, num.F32, 1, 1), optest.Vector(t, num.F32, 0, 0), layernorm.Params{Eps: eps})
 				optest.Refused(t, err, "layernorm.forward", "eps", "layernorm.forward.C2")
 				optest.Want(t, "x after a refusal", x, 1, 2)
 				optest.Want(t, "mean after a refusal", m, 7)
@@ -350,7 +353,7 @@ func TestBackwardClauses(t *testing.T) {
 			}
 		}
 	}
-	optest.Clauses(t, BackwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, layernorm.BackwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, backward, size(6, 5)) },
 		"C2_nan_rows": func(t *testing.T) {
 			for name, r := range reach {
@@ -418,7 +421,7 @@ func TestBackwardClauses(t *testing.T) {
 
 // The operation by name reads eps as text.
 func TestOperation(t *testing.T) {
-	o := optest.Operation(Operations, "layernorm.forward")
+	o := optest.Operation(layernorm.Operations, "layernorm.forward")
 	in := engine.Args{"x": optest.Matrix(t, num.F32, 1, 1, 3), "gamma": optest.Vector(t, num.F32, 1, 1), "beta": optest.Vector(t, num.F32, 0, 0)}
 	v, err := o.NewValues(map[string]string{"eps": "3"})
 	optest.OK(t, err)

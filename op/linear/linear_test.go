@@ -1,4 +1,4 @@
-package linear
+package linear_test
 
 import (
 	"math"
@@ -9,15 +9,16 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op/gemm"
+	"tokitai/op/linear"
 	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 
 var (
 	residual = optest.Subject{
-		Definition: ResidualDefinition, Data: Operations[0].Data,
+		Definition: linear.ResidualDefinition, Data: linear.Operations[0].Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Residual(q, x[3], x[2], x[0], x[1], opts...)
+			return linear.Residual(q, x[3], x[2], x[0], x[1], opts...)
 		},
 	}
 	inf  = float32(math.Inf(1))
@@ -27,7 +28,9 @@ var (
 
 func size(m, n, k int) map[string]int { return map[string]int{"M": m, "N": n, "K": k} }
 
-func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", ResidualDefinition, SwiGLUDefinition) }
+func TestDoc(t *testing.T) {
+	optest.Doc(t, "doc.go", linear.ResidualDefinition, linear.SwiGLUDefinition)
+}
 
 func TestMatchReference(t *testing.T) {
 	optest.MatchReference(t, residual, size(5, 9, 7), size(66, 3, 5), size(2, 130, 33), size(1, 1, 1))
@@ -39,14 +42,14 @@ func TestErrors(t *testing.T) { optest.Errors(t, residual, size(3, 4, 5)) }
 func one(t testing.TB, d num.DType, x float32, a, b []float32) *tensor.Tensor {
 	t.Helper()
 	y := optest.Garbage(t, d, 1, 1)
-	optest.OK(t, Residual(cpu.Queue(), y, optest.Matrix(t, d, 1, x), optest.Matrix(t, d, 1, a...), optest.Matrix(t, d, 1, b...)))
+	optest.OK(t, linear.Residual(cpu.Queue(), y, optest.Matrix(t, d, 1, x), optest.Matrix(t, d, 1, a...), optest.Matrix(t, d, 1, b...)))
 	return y
 }
 
 func TestByHand(t *testing.T) {
 	for _, d := range num.FloatDTypes {
 		y := optest.Garbage(t, d, 2, 2)
-		optest.OK(t, Residual(cpu.Queue(), y, optest.Matrix(t, d, 2, 1, 2, 3, -4), optest.Matrix(t, d, 2, 1, 2, 3, 4, 5, 6), optest.Matrix(t, d, 2, 7, 2, 1, 8, 0, 2)))
+		optest.OK(t, linear.Residual(cpu.Queue(), y, optest.Matrix(t, d, 2, 1, 2, 3, -4), optest.Matrix(t, d, 2, 1, 2, 3, 4, 5, 6), optest.Matrix(t, d, 2, 7, 2, 1, 8, 0, 2)))
 		optest.Want(t, "Y", y, 15, 16, 47, 40)
 	}
 }
@@ -64,7 +67,7 @@ func TestTwoCalls(t *testing.T) {
 			return optest.Matrix(t, d, rows, values...)
 		}
 		a, b, x, y, p := matrix(m, k), matrix(n, k), matrix(m, n), optest.Garbage(t, d, m, n), optest.Garbage(t, d, m, n)
-		optest.OK(t, Residual(cpu.Queue(), y, x, a, b))
+		optest.OK(t, linear.Residual(cpu.Queue(), y, x, a, b))
 		optest.OK(t, gemm.GradA(cpu.Queue(), p, a, b))
 		var want []float32
 		once := 0
@@ -83,7 +86,7 @@ func TestTwoCalls(t *testing.T) {
 }
 
 func TestClauses(t *testing.T) {
-	optest.Clauses(t, ResidualDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, linear.ResidualDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, residual, size(6, 4, 8)) },
 		"C2_model": func(t *testing.T) {
 			optest.Want(t, "the order of the sum", one(t, num.F32, 0, list(1, 0x1p15, -0x1p15), list(0x1p-7, 0x1p15, 0x1p15)), 0)
@@ -105,9 +108,9 @@ func TestClauses(t *testing.T) {
 		},
 		"C4_overlap": func(t *testing.T) {
 			square, y := optest.Matrix(t, num.F32, 2, 1, 2, 3, 4), optest.Garbage(t, num.F32, 2, 2)
-			optest.OK(t, Residual(cpu.Queue(), y, square, square, square))
+			optest.OK(t, linear.Residual(cpu.Queue(), y, square, square, square))
 			optest.Want(t, "a matrix, itself and itself", y, 6, 13, 14, 29)
-			optest.Refused(t, Residual(cpu.Queue(), square, square, y, y), "linear.residual.forward", "Y", "")
+			optest.Refused(t, linear.Residual(cpu.Queue(), square, square, y, y), "linear.residual.forward", "Y", "")
 		},
 		"C5_range": func(t *testing.T) {
 			optest.Want(t, "subnormals", one(t, num.F16, 0x1p-24, list(0x1p-12), list(0x1p-12)), 0x1p-23)

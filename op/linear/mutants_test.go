@@ -15,7 +15,7 @@ func TestMutants(t *testing.T) {
 			linear.ResidualDefinition: body(mutants.Products(p.Sum), func(c *mutants.Call, m, n int, sum float32) float32 {
 				return p.Step(c.In("X").Row(m)[n] + p.Step(sum))
 			}),
-			linear.SwiGLUDefinition: gated(mutants.Products(p.Sum), func(gate, up float32) float32 {
+			linear.SwiGLUDefinition: gatedBody(mutants.Products(p.Sum), func(gate, up float32) float32 {
 				return p.Step(p.Step(gate/p.Step(1+p.Exp(-gate))) * up)
 			}),
 		}
@@ -35,7 +35,7 @@ func body(dot mutants.Dot, end func(c *mutants.Call, m, n int, sum float32) floa
 }
 
 // gated computes gate and up, in their format, and Y from them.
-func gated(dot mutants.Dot, end func(gate, up float32) float32) func(c *mutants.Call) {
+func gatedBody(dot mutants.Dot, end func(gate, up float32) float32) func(c *mutants.Call) {
 	return func(c *mutants.Call) {
 		a, g, u := c.In("A"), c.In("G"), c.In("U")
 		gate, up, y := c.In("gate"), c.In("up"), c.In("Y")
@@ -105,16 +105,16 @@ func wrong() []mutants.Mutant {
 
 	l.Of(linear.SwiGLUDefinition, num.F16)
 	l.From(mutants.KernelPractice)
-	l.Add("gate-and-up-exchanged", "silu of up times the gate", mutants.AnyOrder, mutants.Plain{Body: gated(mutants.Fused, func(gate, up float32) float32 { return silu(up) * gate })})
-	l.Add("sigmoid-alone", "sigmoid(gate)·up", mutants.AnyOrder, mutants.Plain{Body: gated(mutants.Fused, func(gate, up float32) float32 { return up / (1 + mutants.Exp32(-gate)) })})
-	l.Add("no-activation", "gate·up", mutants.AnyOrder, mutants.Plain{Body: gated(mutants.Fused, func(gate, up float32) float32 { return gate * up })})
+	l.Add("gate-and-up-exchanged", "silu of up times the gate", mutants.AnyOrder, mutants.Plain{Body: gatedBody(mutants.Fused, func(gate, up float32) float32 { return silu(up) * gate })})
+	l.Add("sigmoid-alone", "sigmoid(gate)·up", mutants.AnyOrder, mutants.Plain{Body: gatedBody(mutants.Fused, func(gate, up float32) float32 { return up / (1 + mutants.Exp32(-gate)) })})
+	l.Add("no-activation", "gate·up", mutants.AnyOrder, mutants.Plain{Body: gatedBody(mutants.Fused, func(gate, up float32) float32 { return gate * up })})
 	l.Add("outputs-exchanged", "gate is stored as up, and up as gate", mutants.AnyOrder, mutants.Plain{Body: mutants.Answer, Edit: func(c *mutants.Call) {
 		gate, up := c.In("gate"), c.In("up")
 		for i := range gate.V {
 			gate.V[i], up.V[i] = up.V[i], gate.V[i]
 		}
 	}})
-	l.Add("silu-rounded", "silu is rounded to f16 before it is multiplied by up", mutants.PromisesBits, mutants.Plain{Body: gated(mutants.Fused, func(gate, up float32) float32 { return num.Round(num.F16, silu(gate)) * up })})
+	l.Add("silu-rounded", "silu is rounded to f16 before it is multiplied by up", mutants.PromisesBits, mutants.Plain{Body: gatedBody(mutants.Fused, func(gate, up float32) float32 { return num.Round(num.F16, silu(gate)) * up })})
 	l.Add("only-y", "gate and up are not written", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, operand, _, _ int) bool { return operand == c.Position("Y") }})
 	return l.All
 }
@@ -130,6 +130,6 @@ func right() []mutants.Mutant {
 		return c.In("X").Row(m)[n] + sum
 	})})
 	l.Of(linear.SwiGLUDefinition, num.BF16)
-	l.Add("library-exp", "the exponential of another library, chains as defined", mutants.AnyOrder, mutants.Plain{Body: gated(mutants.Fused, func(gate, up float32) float32 { return silu(gate) * up })})
+	l.Add("library-exp", "the exponential of another library, chains as defined", mutants.AnyOrder, mutants.Plain{Body: gatedBody(mutants.Fused, func(gate, up float32) float32 { return silu(gate) * up })})
 	return l.All
 }

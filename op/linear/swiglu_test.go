@@ -1,4 +1,4 @@
-package linear
+package linear_test
 
 import (
 	"testing"
@@ -8,15 +8,16 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op/gemm"
+	"tokitai/op/linear"
 	"tokitai/op/optest"
 	"tokitai/op/swiglu"
 	"tokitai/tensor"
 )
 
 var gated = optest.Subject{
-	Definition: SwiGLUDefinition, Data: Operations[1].Data,
+	Definition: linear.SwiGLUDefinition, Data: linear.Operations[1].Data,
 	Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-		return SwiGLU(q, x[5], x[3], x[4], x[0], x[1], x[2], opts...)
+		return linear.SwiGLU(q, x[5], x[3], x[4], x[0], x[1], x[2], opts...)
 	},
 }
 
@@ -30,7 +31,7 @@ func TestSwiGLUErrors(t *testing.T) { optest.Errors(t, gated, size(3, 4, 5)) }
 func oneGated(t testing.TB, d num.DType, a, g, u []float32) (gate, up, y *tensor.Tensor) {
 	t.Helper()
 	gate, up, y = optest.Garbage(t, d, 1, 1), optest.Garbage(t, d, 1, 1), optest.Garbage(t, d, 1, 1)
-	optest.OK(t, SwiGLU(cpu.Queue(), y, gate, up, optest.Matrix(t, d, 1, a...), optest.Matrix(t, d, 1, g...), optest.Matrix(t, d, 1, u...)))
+	optest.OK(t, linear.SwiGLU(cpu.Queue(), y, gate, up, optest.Matrix(t, d, 1, a...), optest.Matrix(t, d, 1, g...), optest.Matrix(t, d, 1, u...)))
 	return gate, up, y
 }
 
@@ -51,7 +52,7 @@ func TestThreeCalls(t *testing.T) {
 		for i := range got {
 			got[i], want[i] = optest.Garbage(t, d, m, n), optest.Garbage(t, d, m, n)
 		}
-		optest.OK(t, SwiGLU(cpu.Queue(), got[0], got[1], got[2], a, g, u))
+		optest.OK(t, linear.SwiGLU(cpu.Queue(), got[0], got[1], got[2], a, g, u))
 		optest.OK(t, gemm.GradA(cpu.Queue(), want[1], a, g))
 		optest.OK(t, gemm.GradA(cpu.Queue(), want[2], a, u))
 		optest.OK(t, swiglu.Forward(cpu.Queue(), want[0], want[1], want[2]))
@@ -70,7 +71,7 @@ func TestSwiGLUClauses(t *testing.T) {
 		optest.Want(t, what+": up", v, up)
 		optest.Want(t, what+": Y", w, y)
 	}
-	optest.Clauses(t, SwiGLUDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, linear.SwiGLUDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, gated, size(6, 4, 8)) },
 		"C2_model": func(t *testing.T) {
 			check(t, "the order of the sums", num.F32, list(1, 1, 1), list(0x1p-7, 0x1p30, -0x1p30), list(0x1p30, -0x1p30, 64), 0, 64, 0)
@@ -90,9 +91,9 @@ func TestSwiGLUClauses(t *testing.T) {
 		"C4_overlap": func(t *testing.T) {
 			square := optest.Matrix(t, num.F32, 2, 10, 0, 0, 20)
 			gate, up, y := optest.Garbage(t, num.F32, 2, 2), optest.Garbage(t, num.F32, 2, 2), optest.Garbage(t, num.F32, 2, 2)
-			optest.OK(t, SwiGLU(cpu.Queue(), y, gate, up, square, square, square))
+			optest.OK(t, linear.SwiGLU(cpu.Queue(), y, gate, up, square, square, square))
 			optest.Want(t, "a matrix and itself", y, 10000, 0, 0, 160000)
-			optest.Refused(t, SwiGLU(cpu.Queue(), y, gate, gate, square, square, square), "linear.swiglu.forward", "gate", "")
+			optest.Refused(t, linear.SwiGLU(cpu.Queue(), y, gate, gate, square, square, square), "linear.swiglu.forward", "gate", "")
 		},
 		"C5_range": func(t *testing.T) {
 			check(t, "a product too large for f16", num.F16, list(256), list(256), list(1), inf, 256, inf)

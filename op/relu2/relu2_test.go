@@ -1,4 +1,4 @@
-package relu2
+package relu2_test
 
 import (
 	"math"
@@ -9,20 +9,21 @@ import (
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/optest"
+	"tokitai/op/relu2"
 	"tokitai/tensor"
 )
 
 var (
 	forward = optest.Subject{
-		Definition: ForwardDefinition, Data: optest.Operation(Operations, "relu2.forward").Data,
+		Definition: relu2.ForwardDefinition, Data: optest.Operation(relu2.Operations, "relu2.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Forward(q, x[1], x[0], opts...)
+			return relu2.Forward(q, x[1], x[0], opts...)
 		},
 	}
 	backward = optest.Subject{
-		Definition: BackwardDefinition, Data: optest.Operation(Operations, "relu2.backward").Data,
+		Definition: relu2.BackwardDefinition, Data: optest.Operation(relu2.Operations, "relu2.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Backward(q, x[2], x[0], x[1], opts...)
+			return relu2.Backward(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	inf  = float32(math.Inf(1))
@@ -32,7 +33,9 @@ var (
 
 func size(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
-func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition) }
+func TestDoc(t *testing.T) {
+	optest.Doc(t, "doc.go", relu2.ForwardDefinition, relu2.BackwardDefinition)
+}
 
 func TestMatchReference(t *testing.T) {
 	optest.MatchReference(t, forward, size(5, 77), size(1, 1), size(2, 1025))
@@ -48,7 +51,7 @@ func TestErrors(t *testing.T) {
 func of(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	y := optest.Garbage(t, x.DType(), x.Shape()...)
-	optest.OK(t, Forward(cpu.Queue(), y, x))
+	optest.OK(t, relu2.Forward(cpu.Queue(), y, x))
 	return y
 }
 
@@ -56,7 +59,7 @@ func of(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 func gradient(t testing.TB, dy, x *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	dx := optest.Garbage(t, x.DType(), x.Shape()...)
-	optest.OK(t, Backward(cpu.Queue(), dx, dy, x))
+	optest.OK(t, relu2.Backward(cpu.Queue(), dx, dy, x))
 	return dx
 }
 
@@ -88,7 +91,7 @@ func TestForwardClauses(t *testing.T) {
 			optest.Want(t, "y", of(t, optest.Vector(t, d, x...)), want...)
 		}
 	}
-	optest.Clauses(t, ForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, relu2.ForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes":  func(t *testing.T) { optest.Shapes(t, forward, size(6, 5)) },
 		"C2_special": func(t *testing.T) { each(t, []float32{nan, inf, -inf}, []float32{nan, inf, 0}) },
 		"C3_negative": func(t *testing.T) {
@@ -110,7 +113,7 @@ func TestBackwardClauses(t *testing.T) {
 			optest.Want(t, "dx", gradient(t, optest.Vector(t, d, dy...), optest.Vector(t, d, x...)), want...)
 		}
 	}
-	optest.Clauses(t, BackwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, relu2.BackwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, backward, size(6, 5)) },
 		"C2_nan": func(t *testing.T) {
 			each(t, []float32{nan, nan, 1, 0}, []float32{1, -1, nan, nan}, []float32{nan, nan, nan, nan})

@@ -35,7 +35,7 @@ func normalize(c *mutants.Call, p mutants.Parts, inv inverse, x mutants.Matrix) 
 	}
 }
 
-func forward(p mutants.Parts, inv inverse) func(c *mutants.Call) {
+func forwardBody(p mutants.Parts, inv inverse) func(c *mutants.Call) {
 	return func(c *mutants.Call) { normalize(c, p, inv, c.In("x")) }
 }
 
@@ -74,7 +74,7 @@ func project(c *mutants.Call, p mutants.Parts, x mutants.Matrix, finish func(r, 
 	}
 }
 
-func backward(p mutants.Parts) func(c *mutants.Call) {
+func backwardBody(p mutants.Parts) func(c *mutants.Call) {
 	return func(c *mutants.Call) {
 		project(c, p, c.In("x"), func(_, _ int, projected, rstd float32) float32 { return projected * rstd })
 	}
@@ -98,10 +98,10 @@ func wrong() []mutants.Mutant {
 
 	l.Of(rmsnorm.ForwardDefinition, num.F16)
 	l.From(mutants.KernelPractice)
-	l.Add("eps-outside", "eps is added to the root, not under it", mutants.Lanes16, mutants.Plain{Body: forward(lanes, func(q, n, eps float32) float32 { return 1 / (num.Sqrt(q/n) + eps) })})
-	l.Add("no-eps", "eps is left out", mutants.AnyOrder, mutants.Plain{Body: forward(lanes, func(q, n, _ float32) float32 { return rstd(q, n, 0) })})
-	l.Add("no-mean", "the sum of squares is not divided by C", mutants.AnyOrder, mutants.Plain{Body: forward(lanes, func(q, _, eps float32) float32 { return rstd(q, 1, eps) })})
-	l.Add("rough-root", "1/sqrt has a relative error of 2^-12", mutants.Lanes16, mutants.Plain{Body: forward(lanes, func(q, n, eps float32) float32 {
+	l.Add("eps-outside", "eps is added to the root, not under it", mutants.Lanes16, mutants.Plain{Body: forwardBody(lanes, func(q, n, eps float32) float32 { return 1 / (num.Sqrt(q/n) + eps) })})
+	l.Add("no-eps", "eps is left out", mutants.AnyOrder, mutants.Plain{Body: forwardBody(lanes, func(q, n, _ float32) float32 { return rstd(q, n, 0) })})
+	l.Add("no-mean", "the sum of squares is not divided by C", mutants.AnyOrder, mutants.Plain{Body: forwardBody(lanes, func(q, _, eps float32) float32 { return rstd(q, 1, eps) })})
+	l.Add("rough-root", "1/sqrt has a relative error of 2^-12", mutants.Lanes16, mutants.Plain{Body: forwardBody(lanes, func(q, n, eps float32) float32 {
 		return mutants.KeepBits(12)(1 / math.Sqrt(float64(q/n+eps)))
 	})})
 	l.Add("centred", "the mean is subtracted, as LayerNorm does", mutants.AnyOrder, mutants.Plain{Body: func(c *mutants.Call) {
@@ -123,7 +123,7 @@ func wrong() []mutants.Mutant {
 	}})
 	l.From("Llama, RMSNorm")
 	l.Add("normalized-rounded", "the normalized row is rounded to f16 before it is multiplied by gamma", mutants.Stable, mutants.Plain{Body: func(c *mutants.Call) {
-		forward(lanes, rstd)(c)
+		forwardBody(lanes, rstd)(c)
 		x, y := c.In("x"), c.In("y")
 		for r := range x.Rows {
 			for i, v := range x.Row(r) {
@@ -132,12 +132,12 @@ func wrong() []mutants.Mutant {
 		}
 	}})
 	l.From(mutants.KernelPractice)
-	l.Add("squares-in-f16", "squares are rounded to f16: infinite from 256 on", mutants.Stable, mutants.Plain{Body: forward(mutants.Ordered(mutants.Rounding(mutants.To(num.F16))), rstd)})
+	l.Add("squares-in-f16", "squares are rounded to f16: infinite from 256 on", mutants.Stable, mutants.Plain{Body: forwardBody(mutants.Ordered(mutants.Rounding(mutants.To(num.F16))), rstd)})
 	l.Add("rstd-not-written", "rstd is not written", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: mutants.FirstOutput})
 	l.Of(rmsnorm.ForwardDefinition, num.F32)
 	l.Add("block-of-1024", "columns beyond 1,024 do not count for the mean square", mutants.PromisesBits, answer(func(c *mutants.Call) {
 		if c.In("x").Cols > 1024 {
-			forward(mutants.Ordered(func(t []float32) float32 { return num.LaneSum(t[:1024], 256) }), rstd)(c)
+			forwardBody(mutants.Ordered(func(t []float32) float32 { return num.LaneSum(t[:1024], 256) }), rstd)(c)
 		}
 	}))
 
@@ -162,7 +162,7 @@ func wrong() []mutants.Mutant {
 	}})
 	l.From("Llama, RMSNorm")
 	l.Add("normalized-rounded", "the normalized row is rounded to bf16 before it is multiplied by gamma", mutants.Stable, mutants.Plain{Body: func(c *mutants.Call) {
-		residual(lanes)(c)
+		residualBody(lanes)(c)
 		gamma, s := c.In("gamma").V, c.In("rstd").V
 		for r := range c.In("sum").Rows {
 			for i, v := range c.In("sum").Row(r) {
@@ -214,7 +214,7 @@ func wrong() []mutants.Mutant {
 	}))
 	l.Add("gamma-missing", "gamma is left out of the sum over the row", mutants.AnyOrder, mutants.Plain{Body: func(c *mutants.Call) {
 		dy, x, gamma, s := c.In("dy"), c.In("x"), c.In("gamma").V, c.In("rstd").V
-		backward(lanes)(c)
+		backwardBody(lanes)(c)
 		for r := range x.Rows {
 			b := 0.0
 			for i, v := range x.Row(r) {
@@ -226,7 +226,7 @@ func wrong() []mutants.Mutant {
 		}
 	}})
 	l.Add("dgamma-of-x", "dgamma is the sum of dy·x, without rstd", mutants.AnyOrder, mutants.Plain{Body: func(c *mutants.Call) {
-		backward(lanes)(c)
+		backwardBody(lanes)(c)
 		for i := range c.In("dgamma").V {
 			products := c.In("x").Column(i)
 			for r, v := range c.In("dy").Column(i) {
@@ -236,9 +236,9 @@ func wrong() []mutants.Mutant {
 		}
 	}})
 	l.Add("f16-column-sums", "dgamma is kept in f16 while it is added", mutants.Lanes16, mutants.Plain{Body: func(c *mutants.Call) {
-		backward(mutants.Ordered(mutants.Rounding(mutants.To(num.F16))))(c)
+		backwardBody(mutants.Ordered(mutants.Rounding(mutants.To(num.F16))))(c)
 		dgamma := append([]float32(nil), c.In("dgamma").V...)
-		backward(lanes)(c)
+		backwardBody(lanes)(c)
 		copy(c.In("dgamma").V, dgamma)
 	}})
 	l.Add("only-dx", "dgamma is not written", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: mutants.FirstOutput})
@@ -278,19 +278,19 @@ func wrong() []mutants.Mutant {
 
 func right() []mutants.Mutant {
 	l := mutants.NewList(rmsnorm.Operations)
-	plain := func(p mutants.Parts) func(*mutants.Call) { return forward(p, rstd) }
+	plain := func(p mutants.Parts) func(*mutants.Call) { return forwardBody(p, rstd) }
 	l.InOrders(rmsnorm.ForwardDefinition, num.F16, plain, "sequential", "lanes-16")
 	l.AddReferenceOrder()
-	l.InOrders(rmsnorm.ResidualForwardDefinition, num.F32, residual, "lanes-16")
-	l.InOrders(rmsnorm.ResidualForwardDefinition, num.BF16, residual, "lanes-16", "sequential")
-	l.InOrders(rmsnorm.ResidualBackwardDefinition, num.BF16, residualBackward, "lanes-16")
-	l.InOrders(rmsnorm.BackwardDefinition, num.F16, backward, "lanes-16")
-	l.InOrders(rmsnorm.BackwardDefinition, num.F32, backward, "pairwise")
+	l.InOrders(rmsnorm.ResidualForwardDefinition, num.F32, residualBody, "lanes-16")
+	l.InOrders(rmsnorm.ResidualForwardDefinition, num.BF16, residualBody, "lanes-16", "sequential")
+	l.InOrders(rmsnorm.ResidualBackwardDefinition, num.BF16, residualBackwardBody, "lanes-16")
+	l.InOrders(rmsnorm.BackwardDefinition, num.F16, backwardBody, "lanes-16")
+	l.InOrders(rmsnorm.BackwardDefinition, num.F32, backwardBody, "pairwise")
 
 	lanes := mutants.Ordered(mutants.InLanes(32))
 	l.Of(rmsnorm.ForwardDefinition, num.F32)
 	l.Add("scale-first", "x·(rstd·gamma)", mutants.Stable, mutants.Plain{Body: func(c *mutants.Call) {
-		forward(lanes, rstd)(c)
+		forwardBody(lanes, rstd)(c)
 		x := c.In("x")
 		for r := range x.Rows {
 			for i, v := range x.Row(r) {
@@ -300,7 +300,7 @@ func right() []mutants.Mutant {
 	}})
 	l.Of(rmsnorm.ResidualForwardDefinition, num.BF16)
 	l.Add("scale-first", "sum·(rstd·gamma), of the sum as it is stored", mutants.Stable, mutants.Plain{Body: func(c *mutants.Call) {
-		residual(lanes)(c)
+		residualBody(lanes)(c)
 		for r := range c.In("sum").Rows {
 			for i, v := range c.In("sum").Row(r) {
 				c.In("y").Row(r)[i] = num.Round(num.BF16, v) * float32(c.In("rstd").V[r]*c.In("gamma").V[i])
@@ -312,14 +312,16 @@ func right() []mutants.Mutant {
 	return l.All
 }
 
-func residual(p mutants.Parts) func(*mutants.Call) { return withResidual(p, num.Round) }
+func residualBody(p mutants.Parts) func(*mutants.Call) { return withResidual(p, num.Round) }
 
-func residualBackward(p mutants.Parts) func(*mutants.Call) { return backwardWithResidual(p, num.FMA) }
+func residualBackwardBody(p mutants.Parts) func(*mutants.Call) {
+	return backwardWithResidual(p, num.FMA)
+}
 
 // peers returns plain kernels of the definitions, made of the given parts.
 func peers(p mutants.Parts) map[*def.Definition]func(*mutants.Call) {
 	return map[*def.Definition]func(*mutants.Call){
-		rmsnorm.ForwardDefinition: forward(p, rstd), rmsnorm.ResidualForwardDefinition: residual(p),
-		rmsnorm.BackwardDefinition: backward(p), rmsnorm.ResidualBackwardDefinition: residualBackward(p),
+		rmsnorm.ForwardDefinition: forwardBody(p, rstd), rmsnorm.ResidualForwardDefinition: residualBody(p),
+		rmsnorm.BackwardDefinition: backwardBody(p), rmsnorm.ResidualBackwardDefinition: residualBackwardBody(p),
 	}
 }

@@ -1,4 +1,4 @@
-package rmsnorm
+package rmsnorm_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"tokitai/num"
 	"tokitai/num/ball"
 	"tokitai/op/optest"
+	"tokitai/op/rmsnorm"
 	"tokitai/reference"
 	"tokitai/tensor"
 	"tokitai/truth"
@@ -19,27 +20,27 @@ import (
 
 var (
 	forward = optest.Subject{
-		Definition: ForwardDefinition, Params: []float64{DefaultEps}, Data: optest.Operation(Operations, "rmsnorm.forward").Data,
+		Definition: rmsnorm.ForwardDefinition, Params: []float64{rmsnorm.DefaultEps}, Data: optest.Operation(rmsnorm.Operations, "rmsnorm.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Forward(q, x[2], x[3], x[0], x[1], DefaultParams, opts...)
+			return rmsnorm.Forward(q, x[2], x[3], x[0], x[1], rmsnorm.DefaultParams, opts...)
 		},
 	}
 	residual = optest.Subject{
-		Definition: ResidualForwardDefinition, Params: []float64{DefaultEps}, Data: optest.Operation(Operations, "rmsnorm.residual.forward").Data,
+		Definition: rmsnorm.ResidualForwardDefinition, Params: []float64{rmsnorm.DefaultEps}, Data: optest.Operation(rmsnorm.Operations, "rmsnorm.residual.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return ForwardResidual(q, x[3], x[4], x[5], x[0], x[1], x[2], DefaultParams, opts...)
+			return rmsnorm.ForwardResidual(q, x[3], x[4], x[5], x[0], x[1], x[2], rmsnorm.DefaultParams, opts...)
 		},
 	}
 	backward = optest.Subject{
-		Definition: BackwardDefinition, Data: optest.Operation(Operations, "rmsnorm.backward").Data,
+		Definition: rmsnorm.BackwardDefinition, Data: optest.Operation(rmsnorm.Operations, "rmsnorm.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Backward(q, x[4], x[5], x[0], x[1], x[2], x[3], opts...)
+			return rmsnorm.Backward(q, x[4], x[5], x[0], x[1], x[2], x[3], opts...)
 		},
 	}
 	residualBackward = optest.Subject{
-		Definition: ResidualBackwardDefinition, Data: optest.Operation(Operations, "rmsnorm.residual.backward").Data,
+		Definition: rmsnorm.ResidualBackwardDefinition, Data: optest.Operation(rmsnorm.Operations, "rmsnorm.residual.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return BackwardResidual(q, x[5], x[6], x[0], x[1], x[2], x[3], x[4], opts...)
+			return rmsnorm.BackwardResidual(q, x[5], x[6], x[0], x[1], x[2], x[3], x[4], opts...)
 		},
 	}
 	inf  = float32(math.Inf(1))
@@ -50,7 +51,7 @@ var (
 func size(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
 func TestDoc(t *testing.T) {
-	optest.Doc(t, "doc.go", ForwardDefinition, ResidualForwardDefinition, BackwardDefinition, ResidualBackwardDefinition)
+	optest.Doc(t, "doc.go", rmsnorm.ForwardDefinition, rmsnorm.ResidualForwardDefinition, rmsnorm.BackwardDefinition, rmsnorm.ResidualBackwardDefinition)
 }
 
 func TestMatchReference(t *testing.T) {
@@ -75,7 +76,7 @@ func normalizeRows(t testing.TB, d num.DType, eps float64, rows int, x, gamma []
 	t.Helper()
 	in := optest.Matrix(t, d, rows, x...)
 	r := result{y: optest.Garbage(t, d, in.Shape()...), rstd: optest.Garbage(t, num.F32, rows)}
-	optest.OK(t, Forward(cpu.Queue(), r.y, r.rstd, in, optest.Vector(t, d, gamma...), Params{Eps: eps}))
+	optest.OK(t, rmsnorm.Forward(cpu.Queue(), r.y, r.rstd, in, optest.Vector(t, d, gamma...), rmsnorm.Params{Eps: eps}))
 	return r
 }
 
@@ -84,7 +85,7 @@ func addAndNormalize(t testing.TB, d num.DType, eps float64, rows int, x, residu
 	t.Helper()
 	in := optest.Matrix(t, d, rows, x...)
 	r := result{optest.Garbage(t, d, in.Shape()...), optest.Garbage(t, d, in.Shape()...), optest.Garbage(t, num.F32, rows)}
-	optest.OK(t, ForwardResidual(cpu.Queue(), r.sum, r.y, r.rstd, in, optest.Matrix(t, d, rows, residual...), optest.Vector(t, d, gamma...), Params{Eps: eps}))
+	optest.OK(t, rmsnorm.ForwardResidual(cpu.Queue(), r.sum, r.y, r.rstd, in, optest.Matrix(t, d, rows, residual...), optest.Vector(t, d, gamma...), rmsnorm.Params{Eps: eps}))
 	return r
 }
 
@@ -93,7 +94,7 @@ func differentiate(t testing.TB, d num.DType, dy, x, gamma, rstd []float32) (dx,
 	rows := len(rstd)
 	a := optest.Matrix(t, d, rows, dy...)
 	dx, dgamma = optest.Garbage(t, d, a.Shape()...), optest.Garbage(t, d, a.Cols())
-	optest.OK(t, Backward(cpu.Queue(), dx, dgamma, a, optest.Matrix(t, d, rows, x...), optest.Vector(t, d, gamma...), optest.Vector(t, num.F32, rstd...)))
+	optest.OK(t, rmsnorm.Backward(cpu.Queue(), dx, dgamma, a, optest.Matrix(t, d, rows, x...), optest.Vector(t, d, gamma...), optest.Vector(t, num.F32, rstd...)))
 	return
 }
 
@@ -103,7 +104,7 @@ func differentiateResidual(t testing.TB, d num.DType, dy, dsum, sum, gamma, rstd
 	rows := len(rstd)
 	a := optest.Matrix(t, d, rows, dy...)
 	dx, dgamma = optest.Garbage(t, d, a.Shape()...), optest.Garbage(t, d, a.Cols())
-	optest.OK(t, BackwardResidual(cpu.Queue(), dx, dgamma, a, optest.Matrix(t, d, rows, dsum...), optest.Matrix(t, d, rows, sum...), optest.Vector(t, d, gamma...), optest.Vector(t, num.F32, rstd...)))
+	optest.OK(t, rmsnorm.BackwardResidual(cpu.Queue(), dx, dgamma, a, optest.Matrix(t, d, rows, dsum...), optest.Matrix(t, d, rows, sum...), optest.Vector(t, d, gamma...), optest.Vector(t, num.F32, rstd...)))
 	return
 }
 
@@ -230,10 +231,10 @@ func TestScalingAndNegation(t *testing.T) {
 	optest.SameBits(t, "rstd of -x", negative.rstd, want.rstd)
 }
 
-func refusesEps(t *testing.T, name string, call func(x, s, gamma *tensor.Tensor, p Params) error) {
+func refusesEps(t *testing.T, name string, call func(x, s, gamma *tensor.Tensor, p rmsnorm.Params) error) {
 	for _, eps := range []float64{math.NaN(), -1e-300, -1, math.Inf(1), 1e39} {
 		x, s := optest.Matrix(t, num.F32, 1, 1, 2), optest.Vector(t, num.F32, 7)
-		optest.Refused(t, call(x, s, optest.Vector(t, num.F32, 1, 1), Params{Eps: eps}), name, "eps", name+".C2")
+		optest.Refused(t, call(x, s, optest.Vector(t, num.F32, 1, 1), rmsnorm.Params{Eps: eps}), name, "eps", name+".C2")
 		optest.Want(t, "x after a refusal", x, 1, 2)
 		optest.Want(t, "rstd after a refusal", s, 7)
 	}
@@ -301,10 +302,12 @@ func TestForwardClauses(t *testing.T) {
 	tests := forwardTests(func(t *testing.T, d num.DType, eps float64, rows int, x, gamma []float32) result {
 		return normalizeRows(t, d, eps, rows, x, gamma)
 	})
-	optest.Clauses(t, ForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, rmsnorm.ForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, forward, size(6, 5)) },
 		"C2_eps": func(t *testing.T) {
-			refusesEps(t, "rmsnorm.forward", func(x, s, gamma *tensor.Tensor, p Params) error { return Forward(cpu.Queue(), x, s, x, gamma, p) })
+			refusesEps(t, "rmsnorm.forward", func(x, s, gamma *tensor.Tensor, p rmsnorm.Params) error {
+				return rmsnorm.Forward(cpu.Queue(), x, s, x, gamma, p)
+			})
 		},
 		"C3_nan":                     tests["nan"],
 		"C4_infinity_and_overflow":   tests["infinity_and_overflow"],
@@ -320,11 +323,11 @@ func TestResidualClauses(t *testing.T) {
 		none := make([]float32, len(x))
 		return addAndNormalize(t, d, eps, rows, none, x, gamma)
 	})
-	optest.Clauses(t, ResidualForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, rmsnorm.ResidualForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, residual, size(6, 5)) },
 		"C2_eps": func(t *testing.T) {
-			refusesEps(t, "rmsnorm.residual.forward", func(x, s, gamma *tensor.Tensor, p Params) error {
-				return ForwardResidual(cpu.Queue(), x, optest.Garbage(t, num.F32, 1, 2), s, x, optest.Matrix(t, num.F32, 1, 3, 4), gamma, p)
+			refusesEps(t, "rmsnorm.residual.forward", func(x, s, gamma *tensor.Tensor, p rmsnorm.Params) error {
+				return rmsnorm.ForwardResidual(cpu.Queue(), x, optest.Garbage(t, num.F32, 1, 2), s, x, optest.Matrix(t, num.F32, 1, 3, 4), gamma, p)
 			})
 		},
 		"C3_stored_sum": func(t *testing.T) {
@@ -363,7 +366,7 @@ func TestBackwardClauses(t *testing.T) {
 		return differentiate(t, d, o.dy, o.x, o.gamma, o.rstd)
 	}
 	backwardClauses := backwardTests(run, nil)
-	optest.Clauses(t, BackwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, rmsnorm.BackwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes":           func(t *testing.T) { optest.Shapes(t, backward, size(6, 5)) },
 		"C2_nan_rows":         backwardClauses["nan_rows"],
 		"C3_nan_columns":      backwardClauses["nan_columns"],
@@ -394,7 +397,7 @@ func TestResidualBackwardClauses(t *testing.T) {
 		return differentiateResidual(t, d, o.dy, o.dsum, o.x, o.gamma, o.rstd)
 	}
 	tests := backwardTests(run, []bool{false, true, false, false, false, false})
-	optest.Clauses(t, ResidualBackwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, rmsnorm.ResidualBackwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes":           func(t *testing.T) { optest.Shapes(t, residualBackward, size(6, 5)) },
 		"C2_nan_rows":         tests["nan_rows"],
 		"C3_nan_columns":      tests["nan_columns"],
@@ -503,10 +506,10 @@ func backwardTests(run func(t testing.TB, d num.DType, o gradients) (dx, dgamma 
 // a residual admit what rmsnorm.forward admits on the sum, and sum in 16 bits admits one value.
 func TestResidualSets(t *testing.T) {
 	for _, d := range num.FloatDTypes {
-		for _, p := range forwardPatterns(ResidualForwardDefinition) {
+		for _, p := range optest.Operation(rmsnorm.Operations, rmsnorm.ResidualForwardDefinition.Name).Patterns {
 			g := gen.New(p.Name)
 			const rows, cols = 2, 40
-			formats, plain := dtypes(ResidualForwardDefinition, d), dtypes(ForwardDefinition, d)
+			formats, plain := dtypes(rmsnorm.ResidualForwardDefinition, d), dtypes(rmsnorm.ForwardDefinition, d)
 			array := func(f num.DType, name string, rows, cols int) num.Array {
 				a := num.NewArray(f, rows, cols)
 				for r := range rows {
@@ -521,7 +524,7 @@ func TestResidualSets(t *testing.T) {
 			x, residual, gamma := array(formats[0], "x", rows, cols), array(formats[1], "residual", rows, cols), array(formats[2], "gamma", 1, cols)
 			y, rstd := num.NewArray(d, rows, cols), num.NewArray(num.F32, rows, 1)
 			operands := []num.Array{x, residual, gamma, num.NewArray(d, rows, cols), y, rstd}
-			optest.OK(t, reference.Run(ResidualForwardDefinition, operands, reference.Options{Params: p.Params}))
+			optest.OK(t, reference.Run(rmsnorm.ResidualForwardDefinition, operands, reference.Options{Params: p.Params}))
 			sum := operands[3]
 			given := []num.Array{sum, gamma, num.NewArray(plain[2], rows, cols), rstd}
 
@@ -550,15 +553,15 @@ func TestResidualSets(t *testing.T) {
 			}
 			for _, o := range []truth.Options{{Mode: truth.Exact}, {Mode: truth.Rounded}, {Mode: truth.Rounded, Order: &def.Order{}}, {Mode: truth.Rounded, IsIEEE: true}} {
 				o.Params = p.Params
-				got, err := truth.Enclose(ResidualForwardDefinition, operands, o)
+				got, err := truth.Enclose(rmsnorm.ResidualForwardDefinition, operands, o)
 				optest.OK(t, err)
-				want, err := truth.Enclose(ForwardDefinition, given, o)
+				want, err := truth.Enclose(rmsnorm.ForwardDefinition, given, o)
 				optest.OK(t, err)
 				compare(o.Mode.String(), got, want)
 			}
-			got, err := truth.EncloseStable(ResidualForwardDefinition, operands, truth.StableOptions{Params: p.Params})
+			got, err := truth.EncloseStable(rmsnorm.ResidualForwardDefinition, operands, truth.StableOptions{Params: p.Params})
 			optest.OK(t, err)
-			want, err := truth.EncloseStable(ForwardDefinition, given, truth.StableOptions{Params: p.Params})
+			want, err := truth.EncloseStable(rmsnorm.ForwardDefinition, given, truth.StableOptions{Params: p.Params})
 			optest.OK(t, err)
 			compare("stable", stableSets{got}, stableSets{want})
 		}
@@ -575,7 +578,7 @@ func (s stableSets) Between(operand, row, col int) (lo, hi uint32) {
 // The operations by name read eps as text.
 func TestOperation(t *testing.T) {
 	for _, name := range []string{"rmsnorm.forward", "rmsnorm.residual.forward"} {
-		o := optest.Operation(Operations, name)
+		o := optest.Operation(rmsnorm.Operations, name)
 		in := engine.Args{"x": optest.Matrix(t, num.F32, 1, 2, -2), "gamma": optest.Vector(t, num.F32, 1, 1)}
 		if name == "rmsnorm.residual.forward" {
 			in["residual"] = optest.Matrix(t, num.F32, 1, 0, 0)

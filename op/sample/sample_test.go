@@ -1,4 +1,4 @@
-package sample
+package sample_test
 
 import (
 	"math"
@@ -9,6 +9,7 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op/optest"
+	"tokitai/op/sample"
 	"tokitai/tensor"
 )
 
@@ -17,18 +18,18 @@ var (
 	nan = float32(math.NaN())
 )
 
-var words = Words{Seed: 0x123456789abcdef0, Use: 2}
+var words = sample.Words{Seed: 0x123456789abcdef0, Use: 2}
 
 var subject = optest.Subject{
-	Definition: Definition, Params: words.values(), Data: Operations[0].Data,
+	Definition: sample.Definition, Params: []float64{float64(int32(words.Seed)), float64(int32(words.Seed >> 32)), float64(words.Use)}, Data: sample.Operations[0].Data,
 	Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-		return Draw(q, x[7], x[8], x[0], Settings{x[1], x[2], x[3], x[4], x[5], x[6]}, words, opts...)
+		return sample.Draw(q, x[7], x[8], x[0], sample.Settings{x[1], x[2], x[3], x[4], x[5], x[6]}, words, opts...)
 	},
 }
 
 func size(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
-func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", Definition) }
+func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", sample.Definition) }
 func TestMatchReference(t *testing.T) {
 	optest.MatchReference(t, subject, size(5, 77), size(2, 1025), size(3, 1))
 }
@@ -64,11 +65,11 @@ func draw(t *testing.T, s one, cols int, logits ...float32) (token []int32, logp
 		return x
 	}
 	y, p := optest.Garbage(t, num.I32, rows), optest.Garbage(t, num.F32, rows)
-	settings := Settings{
+	settings := sample.Settings{
 		Sequence: ints(func(int) int32 { return 7 }), Position: ints(func(r int) int32 { return s.first + int32(r) }),
 		Temperature: fill(s.temperature), TopK: ints(func(int) int32 { return s.topK }), TopP: fill(s.topP), MinP: fill(s.minP),
 	}
-	optest.OK(t, Draw(cpu.Queue(), y, p, optest.Matrix(t, num.F32, rows, logits...), settings, words))
+	optest.OK(t, sample.Draw(cpu.Queue(), y, p, optest.Matrix(t, num.F32, rows, logits...), settings, words))
 	token, err := y.Int32s()
 	optest.OK(t, err)
 	logprob, err = p.Float32s()
@@ -121,7 +122,7 @@ func TestSample(t *testing.T) {
 		edit(&s)
 		return s
 	}
-	optest.Clauses(t, Definition, map[string]func(t *testing.T){
+	optest.Clauses(t, sample.Definition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, subject, size(6, 5)) },
 		"C2_words": func(t *testing.T) {
 			g := gen.New("words")

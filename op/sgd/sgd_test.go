@@ -1,4 +1,4 @@
-package sgd
+package sgd_test
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
-	"tokitai/op"
 	"tokitai/op/optest"
+	"tokitai/op/sgd"
 	"tokitai/tensor"
 )
 
@@ -23,22 +23,21 @@ var (
 	zero = float32(math.Copysign(0, -1))
 )
 
-var definitions = []*def.Definition{StepDefinition, MasterDefinition, NesterovDefinition, NesterovMasterDefinition}
+var definitions = []*def.Definition{sgd.StepDefinition, sgd.MasterDefinition, sgd.NesterovDefinition, sgd.NesterovMasterDefinition}
 
-func isNesterov(d *def.Definition) bool {
-	return d == NesterovDefinition || d == NesterovMasterDefinition
-}
+// usual are numbers that people train with.
+var usual = sgd.Hyper{LR: 0.1, Momentum: 0.9, WeightDecay: 5e-4}
 
 func size(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
-func subject(d *def.Definition, h Hyper) optest.Subject {
-	return optest.Subject{Definition: d, Params: h.list(), Data: []op.Data{data(d, "usual", h)},
+func subject(d *def.Definition, h sgd.Hyper) optest.Subject {
+	return optest.Subject{Definition: d, Params: []float64{h.LR, h.Momentum, h.Dampening, h.WeightDecay}, Data: optest.Operation(sgd.Operations, d.Name).Data[:1],
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			u := Update{Weight: x[0], Buffer: x[1], Grad: x[2], IsNesterov: isNesterov(d), Hyper: h}
+			u := sgd.Update{Weight: x[0], Buffer: x[1], Grad: x[2], IsNesterov: isNesterov[d], Hyper: h}
 			if len(x) > 3 {
 				u.Copy, u.IsMaster = x[3], true
 			}
-			return Step(q, u, opts...)
+			return sgd.Step(q, u, opts...)
 		},
 	}
 }
@@ -48,7 +47,7 @@ func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", definitions...) }
 func TestMatchReference(t *testing.T) {
 	for _, d := range definitions {
 		optest.MatchReference(t, subject(d, usual), size(5, 77), size(1, 1), size(2, 1025))
-		optest.MatchReference(t, subject(d, Hyper{1, 0.5, 0.25, 0.5}), size(3, 7))
+		optest.MatchReference(t, subject(d, sgd.Hyper{1, 0.5, 0.25, 0.5}), size(3, 7))
 	}
 }
 
@@ -61,23 +60,23 @@ func TestErrors(t *testing.T) {
 // TestCopyWithoutMaster: a copy that nothing would write is refused.
 func TestCopyWithoutMaster(t *testing.T) {
 	x := optest.Vector(t, num.F32, 1)
-	err := Step(cpu.Queue(), Update{Weight: x, Buffer: x, Grad: x, Copy: x})
+	err := sgd.Step(cpu.Queue(), sgd.Update{Weight: x, Buffer: x, Grad: x, Copy: x})
 	if want := "sgd.step: copy is given, want none, or a step with IsMaster"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
 // run takes a step of a definition, with weights of a format and a copy in f16 if there is one.
-func run(t testing.TB, d *def.Definition, format num.DType, h Hyper, weight, buffer, grad []float32) Update {
+func run(t testing.TB, d *def.Definition, format num.DType, h sgd.Hyper, weight, buffer, grad []float32) sgd.Update {
 	t.Helper()
-	u := Update{Weight: optest.Vector(t, format, weight...), Buffer: optest.Vector(t, num.F32, buffer...), Grad: optest.Vector(t, num.F32, grad...), IsNesterov: isNesterov(d), Hyper: h}
+	u := sgd.Update{Weight: optest.Vector(t, format, weight...), Buffer: optest.Vector(t, num.F32, buffer...), Grad: optest.Vector(t, num.F32, grad...), IsNesterov: isNesterov[d], Hyper: h}
 	if d.Operand("copy") >= 0 {
 		u.Copy, u.IsMaster = optest.Garbage(t, num.F16, len(weight)), true
 	}
 	if u.Definition() != d {
 		t.Fatalf("the update is %s, want %s", u.Definition().Name, d.Name)
 	}
-	optest.OK(t, Step(cpu.Queue(), u))
+	optest.OK(t, sgd.Step(cpu.Queue(), u))
 	return u
 }
 
@@ -90,14 +89,14 @@ func formats(d *def.Definition) []num.DType {
 }
 
 func TestByHand(t *testing.T) {
-	h := Hyper{LR: 0.5, Momentum: 0.5, Dampening: 0.25, WeightDecay: 0.25}
+	h := sgd.Hyper{LR: 0.5, Momentum: 0.5, Dampening: 0.25, WeightDecay: 0.25}
 	for _, d := range definitions {
 		for _, f := range formats(d) {
 			u := run(t, d, f, h, []float32{4, -8}, []float32{2, 0}, []float32{3, 6})
 			// g = 3 + 1 and 6 - 2; buffer = 1 + 3 and 0 + 3.
 			optest.Want(t, "buffer", u.Buffer, 4, 3)
 			weight := []float32{2, -9.5}
-			if isNesterov(d) { // g + buffer/2 = 6 and 5.5
+			if isNesterov[d] { // g + buffer/2 = 6 and 5.5
 				weight = []float32{1, -10.75}
 			}
 			optest.Want(t, "weight", u.Weight, weight...)
@@ -116,7 +115,7 @@ func TestRoundings(t *testing.T) {
 	for i := range w {
 		w[i], b[i], x[i] = g.Normal(), g.Normal(), g.Normal()
 	}
-	h := Hyper{LR: 0.1, Momentum: 0.9, Dampening: 0.3, WeightDecay: 0.01}
+	h := sgd.Hyper{LR: 0.1, Momentum: 0.9, Dampening: 0.3, WeightDecay: 0.01}
 	lr, momentum, dampening, decay := float32(h.LR), float32(h.Momentum), float32(h.Dampening), float32(h.WeightDecay)
 	for _, d := range definitions {
 		var weight, buffer []float32
@@ -124,7 +123,7 @@ func TestRoundings(t *testing.T) {
 			gradient := x[i] + float32(decay*w[i])
 			next := float32(momentum*b[i]) + float32(float32(1-dampening)*gradient)
 			step := next
-			if isNesterov(d) {
+			if isNesterov[d] {
 				step = gradient + float32(momentum*next)
 			}
 			weight, buffer = append(weight, w[i]-float32(lr*step)), append(buffer, next)
@@ -144,13 +143,13 @@ func TestClauses(t *testing.T) {
 			optest.Clauses(t, d, map[string]func(t *testing.T){
 				"C1_shapes": func(t *testing.T) { optest.Shapes(t, subject(d, usual), size(6, 5)) },
 				"C2_numbers": func(t *testing.T) {
-					for _, h := range []Hyper{{LR: -1}, {LR: math.NaN()}, {LR: math.Inf(1)}, {Momentum: -0.5}, {WeightDecay: -1}, {Dampening: math.Inf(-1)}, {LR: 1e300}} {
+					for _, h := range []sgd.Hyper{{LR: -1}, {LR: math.NaN()}, {LR: math.Inf(1)}, {Momentum: -0.5}, {WeightDecay: -1}, {Dampening: math.Inf(-1)}, {LR: 1e300}} {
 						var refused *device.ArgumentError
-						u := Update{Weight: optest.Vector(t, num.F32, 1), Buffer: optest.Vector(t, num.F32, 1), Grad: optest.Vector(t, num.F32, 1), IsNesterov: isNesterov(d), Hyper: h}
+						u := sgd.Update{Weight: optest.Vector(t, num.F32, 1), Buffer: optest.Vector(t, num.F32, 1), Grad: optest.Vector(t, num.F32, 1), IsNesterov: isNesterov[d], Hyper: h}
 						if d.Operand("copy") >= 0 {
 							u.Copy, u.IsMaster = optest.Vector(t, num.F16, 1), true
 						}
-						if err := Step(cpu.Queue(), u); !errors.As(err, &refused) {
+						if err := sgd.Step(cpu.Queue(), u); !errors.As(err, &refused) {
 							t.Errorf("%+v: got %v", h, err)
 						}
 						optest.Want(t, "weight", u.Weight, 1)
@@ -170,7 +169,7 @@ func TestClauses(t *testing.T) {
 				"C5_rounding": func(t *testing.T) {
 					for _, f := range formats(d) {
 						// A step of 2^-13 is lost beside a weight of 1 in 16 bits, and not in f32.
-						u := run(t, d, f, Hyper{LR: 1}, []float32{1}, []float32{0}, []float32{-0x1p-13})
+						u := run(t, d, f, sgd.Hyper{LR: 1}, []float32{1}, []float32{0}, []float32{-0x1p-13})
 						optest.Want(t, "weight", u.Weight, 1+0x1p-13)
 						if u.Copy != nil {
 							optest.Want(t, "copy", u.Copy, 1)
@@ -178,20 +177,20 @@ func TestClauses(t *testing.T) {
 					}
 				},
 				"C6_infinities": func(t *testing.T) {
-					u := run(t, d, num.F32, Hyper{LR: 0.5, Momentum: 0.5, WeightDecay: 0.5}, []float32{inf, 1, 1}, []float32{1, -inf, 1}, []float32{1, 1, inf})
+					u := run(t, d, num.F32, sgd.Hyper{LR: 0.5, Momentum: 0.5, WeightDecay: 0.5}, []float32{inf, 1, 1}, []float32{1, -inf, 1}, []float32{1, 1, inf})
 					optest.Want(t, "weight", u.Weight, nan, inf, -inf)
 					optest.Want(t, "buffer", u.Buffer, inf, -inf, inf)
-					u = run(t, d, num.F32, Hyper{LR: 0.5}, []float32{inf, 1}, []float32{1, inf}, []float32{1, 1})
+					u = run(t, d, num.F32, sgd.Hyper{LR: 0.5}, []float32{inf, 1}, []float32{1, inf}, []float32{1, 1})
 					optest.Want(t, "0 times an infinity", u.Buffer, nan, nan)
 				},
 				"C7_ends": func(t *testing.T) {
-					u := run(t, d, num.F32, Hyper{LR: 1}, []float32{0x1p-149, -math.MaxFloat32}, []float32{0, 0}, []float32{-0x1p-148, math.MaxFloat32})
+					u := run(t, d, num.F32, sgd.Hyper{LR: 1}, []float32{0x1p-149, -math.MaxFloat32}, []float32{0, 0}, []float32{-0x1p-148, math.MaxFloat32})
 					optest.Want(t, "weight", u.Weight, 3*0x1p-149, -inf)
 					optest.Want(t, "buffer", u.Buffer, -0x1p-148, math.MaxFloat32)
 				},
 				"C8_rest": func(t *testing.T) {
 					for _, f := range formats(d) {
-						u := run(t, d, f, Hyper{LR: 0.1, Momentum: 0.9}, []float32{1.5, zero, 0}, make([]float32, 3), make([]float32, 3))
+						u := run(t, d, f, sgd.Hyper{LR: 0.1, Momentum: 0.9}, []float32{1.5, zero, 0}, make([]float32, 3), make([]float32, 3))
 						optest.Want(t, "weight", u.Weight, 1.5, zero, 0)
 						optest.Want(t, "buffer", u.Buffer, 0, 0, 0)
 					}
@@ -205,7 +204,7 @@ func TestClauses(t *testing.T) {
 func BenchmarkSGD(b *testing.B) {
 	for _, f := range num.FloatDTypes {
 		optest.Bench(b, optest.Timing{
-			Name: "dtype=" + f.String() + "/shape=256x1024", Subject: subject(StepDefinition, usual), DTypes: slices.Concat([]num.DType{f, num.F32, f}),
+			Name: "dtype=" + f.String() + "/shape=256x1024", Subject: subject(sgd.StepDefinition, usual), DTypes: slices.Concat([]num.DType{f, num.F32, f}),
 			Sizes: size(256, 1024), Check: size(2, 1024),
 		})
 	}

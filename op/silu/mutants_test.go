@@ -54,7 +54,7 @@ func parts(p mutants.Parts, x float32) (a, e, r float32) {
 	return a, e, p.Step(1 / p.Step(1+e))
 }
 
-func forward(p mutants.Parts) func(*mutants.Call) {
+func forwardBody(p mutants.Parts) func(*mutants.Call) {
 	return mutants.Each("x", "y", func(x float32) float32 {
 		a, e, r := parts(p, x)
 		if x < 0 {
@@ -64,7 +64,7 @@ func forward(p mutants.Parts) func(*mutants.Call) {
 	})
 }
 
-func backward(p mutants.Parts) func(*mutants.Call) {
+func backwardBody(p mutants.Parts) func(*mutants.Call) {
 	return mutants.EachGrad(func(dy, x float32) float32 {
 		a, e, r := parts(p, x)
 		h := p.Step(r * a)
@@ -104,7 +104,7 @@ func wrong() []mutants.Mutant {
 	l.Of(silu.ForwardDefinition, num.F32)
 	l.Add("sign-of-zero", "-0 gives +0", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Store: mutants.StorePositiveZero})
 	l.Add("short-polynomial", "exponentials have a relative error of 2^-18: one term too few", mutants.AnyOrder,
-		mutants.Plain{Body: forward(mutants.Replaced(mutants.Ordered(nil), func(p *mutants.Parts) { p.Exp = mutants.ExpTaylor5 }))})
+		mutants.Plain{Body: forwardBody(mutants.Replaced(mutants.Ordered(nil), func(p *mutants.Parts) { p.Exp = mutants.ExpTaylor5 }))})
 	l.Add("tanh-of-half", "x/2·(1 + tanh(x/2)), which cancels in the negative tail", mutants.Stable, form(func(x float32) float32 {
 		v := held(x)
 		return float32(v/2) * (1 + float32(math.Tanh(float64(v/2))))
@@ -128,7 +128,7 @@ func wrong() []mutants.Mutant {
 	l.Add("subnormals-flushed", "results below 2^-14 become zero", mutants.AnyOrder, mutants.Plain{Body: mutants.Answer, Store: mutants.StoreFlushed})
 	l.Of(silu.BackwardDefinition, num.BF16)
 	l.From(mutants.KernelPractice)
-	l.Add("store-truncates", "results are cut off, not rounded", mutants.AnyOrder, mutants.Plain{Body: backward(mutants.Ordered(nil)), Store: mutants.StoreTowardZero})
+	l.Add("store-truncates", "results are cut off, not rounded", mutants.AnyOrder, mutants.Plain{Body: backwardBody(mutants.Ordered(nil)), Store: mutants.StoreTowardZero})
 	l.Of(silu.BackwardDefinition, num.F32)
 	l.Add("one-minus", "1 - sigmoid by subtraction, which cancels above zero", mutants.Stable, gradientForm(func(dy, x float32) float32 {
 		s, _ := branches(held(min(x, 128)))
@@ -141,9 +141,9 @@ func right() []mutants.Mutant {
 	l := mutants.NewList(silu.Operations)
 	d, b := silu.ForwardDefinition, silu.BackwardDefinition
 	l.Of(d, num.F32)
-	l.Add("library-exp", "the exponential of another library, steps as defined", mutants.AnyOrder.IEEE(), mutants.Plain{Body: forward(mutants.Ordered(nil))})
+	l.Add("library-exp", "the exponential of another library, steps as defined", mutants.AnyOrder.IEEE(), mutants.Plain{Body: forwardBody(mutants.Ordered(nil))})
 	l.Of(b, num.BF16)
-	l.Add("library-exp", "the exponential of another library", mutants.AnyOrder, mutants.Plain{Body: backward(mutants.Ordered(nil))})
+	l.Add("library-exp", "the exponential of another library", mutants.AnyOrder, mutants.Plain{Body: backwardBody(mutants.Ordered(nil))})
 	l.AddAll(d, "quotient", "x/(1 + exp(-x))", mutants.Stable, form(func(x float32) float32 { return x / (1 + mutants.Exp32(-x)) }))
 	l.AddAll(d, "fast-exp", "exponentials within 2 + 1.16·|x| ulps, declared", mutants.Declaring("exp=2ulp+1.16|x|"), form(func(x float32) float32 {
 		return x / (1 + mutants.FastExp(-x))
@@ -161,5 +161,5 @@ func right() []mutants.Mutant {
 
 // peers returns plain kernels of the definitions, made of the given parts.
 func peers(p mutants.Parts) map[*def.Definition]func(*mutants.Call) {
-	return map[*def.Definition]func(*mutants.Call){silu.ForwardDefinition: forward(p), silu.BackwardDefinition: backward(p)}
+	return map[*def.Definition]func(*mutants.Call){silu.ForwardDefinition: forwardBody(p), silu.BackwardDefinition: backwardBody(p)}
 }

@@ -1,4 +1,4 @@
-package silu
+package silu_test
 
 import (
 	"math"
@@ -10,20 +10,21 @@ import (
 	"tokitai/num"
 	"tokitai/num/ball"
 	"tokitai/op/optest"
+	"tokitai/op/silu"
 	"tokitai/tensor"
 )
 
 var (
 	forward = optest.Subject{
-		Definition: ForwardDefinition, Data: optest.Operation(Operations, "silu.forward").Data,
+		Definition: silu.ForwardDefinition, Data: optest.Operation(silu.Operations, "silu.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Forward(q, x[1], x[0], opts...)
+			return silu.Forward(q, x[1], x[0], opts...)
 		},
 	}
 	backward = optest.Subject{
-		Definition: BackwardDefinition, Data: optest.Operation(Operations, "silu.backward").Data,
+		Definition: silu.BackwardDefinition, Data: optest.Operation(silu.Operations, "silu.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Backward(q, x[2], x[0], x[1], opts...)
+			return silu.Backward(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	inf  = float32(math.Inf(1))
@@ -33,7 +34,7 @@ var (
 
 func size(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
-func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition) }
+func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", silu.ForwardDefinition, silu.BackwardDefinition) }
 
 func TestMatchReference(t *testing.T) {
 	optest.MatchReference(t, forward, size(5, 77), size(1, 1), size(2, 1025))
@@ -49,7 +50,7 @@ func TestErrors(t *testing.T) {
 func of(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	y := optest.Garbage(t, x.DType(), x.Shape()...)
-	optest.OK(t, Forward(cpu.Queue(), y, x))
+	optest.OK(t, silu.Forward(cpu.Queue(), y, x))
 	return y
 }
 
@@ -57,7 +58,7 @@ func of(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 func gradient(t testing.TB, dy, x *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	dx := optest.Garbage(t, x.DType(), x.Shape()...)
-	optest.OK(t, Backward(cpu.Queue(), dx, dy, x))
+	optest.OK(t, silu.Backward(cpu.Queue(), dx, dy, x))
 	return dx
 }
 
@@ -163,7 +164,7 @@ func TestSymmetry(t *testing.T) {
 }
 
 func TestForwardClauses(t *testing.T) {
-	optest.Clauses(t, ForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, silu.ForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, forward, size(6, 5)) },
 		"C2_nan": func(t *testing.T) {
 			optest.WantBits(t, "f16", of(t, optest.Patterns(t, num.F16, 0x7e00, 0x7c01, 0xffff)), 0x7e00, 0x7e00, 0x7e00)
@@ -225,7 +226,7 @@ func TestBackwardClauses(t *testing.T) {
 	both := func(t *testing.T, d num.DType, dy, x []float32) *tensor.Tensor {
 		return gradient(t, optest.Vector(t, d, dy...), optest.Vector(t, d, x...))
 	}
-	optest.Clauses(t, BackwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, silu.BackwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, backward, size(6, 5)) },
 		"C2_nan": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {

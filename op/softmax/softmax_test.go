@@ -1,4 +1,4 @@
-package softmax
+package softmax_test
 
 import (
 	"math"
@@ -12,28 +12,33 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op/optest"
+	"tokitai/op/softmax"
 	"tokitai/reference"
 	"tokitai/tensor"
 )
 
 var (
 	forward = optest.Subject{
-		Definition: ForwardDefinition, Data: optest.Operation(Operations, "softmax.forward").Data,
+		Definition: softmax.ForwardDefinition, Data: optest.Operation(softmax.Operations, "softmax.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Forward(q, x[1], x[0], opts...)
+			return softmax.Forward(q, x[1], x[0], opts...)
 		},
 	}
 	backward = optest.Subject{
-		Definition: BackwardDefinition, Data: optest.Operation(Operations, "softmax.backward").Data,
+		Definition: softmax.BackwardDefinition, Data: optest.Operation(softmax.Operations, "softmax.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Backward(q, x[2], x[0], x[1], opts...)
+			return softmax.Backward(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	inf = float32(math.Inf(1))
 	nan = float32(math.NaN())
 )
 
-func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition) }
+func TestDoc(t *testing.T) {
+	optest.Doc(t, "doc.go", softmax.ForwardDefinition, softmax.BackwardDefinition)
+}
+
+func rows(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
 func TestMatchReference(t *testing.T) {
 	optest.MatchReference(t, forward, rows(5, 77), rows(2, 1), rows(3, 1025), rows(1, 9001))
@@ -49,7 +54,7 @@ func TestErrors(t *testing.T) {
 func row(t testing.TB, d num.DType, x ...float32) *tensor.Tensor {
 	t.Helper()
 	y := optest.Garbage(t, d, 1, len(x))
-	optest.OK(t, Forward(cpu.Queue(), y, optest.Matrix(t, d, 1, x...)))
+	optest.OK(t, softmax.Forward(cpu.Queue(), y, optest.Matrix(t, d, 1, x...)))
 	return y
 }
 
@@ -57,7 +62,7 @@ func row(t testing.TB, d num.DType, x ...float32) *tensor.Tensor {
 func gradient(t testing.TB, d num.DType, dy, y []float32) *tensor.Tensor {
 	t.Helper()
 	dx := optest.Garbage(t, d, 1, len(dy))
-	optest.OK(t, Backward(cpu.Queue(), dx, optest.Matrix(t, d, 1, dy...), optest.Matrix(t, d, 1, y...)))
+	optest.OK(t, softmax.Backward(cpu.Queue(), dx, optest.Matrix(t, d, 1, dy...), optest.Matrix(t, d, 1, y...)))
 	return dx
 }
 
@@ -73,7 +78,7 @@ func TestForwardByHand(t *testing.T) {
 	}
 	optest.Want(t, "two rows", func() *tensor.Tensor {
 		y := optest.Garbage(t, num.F32, 2, 2)
-		optest.OK(t, Forward(cpu.Queue(), y, optest.Matrix(t, num.F32, 2, 5, 5, -inf, -8)))
+		optest.OK(t, softmax.Forward(cpu.Queue(), y, optest.Matrix(t, num.F32, 2, 5, 5, -inf, -8)))
 		return y
 	}(), 0.5, 0.5, 0, 1)
 }
@@ -169,19 +174,19 @@ func TestBackwardIsLinear(t *testing.T) {
 }
 
 func TestForwardClauses(t *testing.T) {
-	optest.Clauses(t, ForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, softmax.ForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, forward, rows(6, 5)) },
 		"C1_row_stride": func(t *testing.T) {
 			whole := optest.Matrix(t, num.F32, 3, 1, 1, 9, 2, 2, 9, -4, -4, 9)
 			x, err := whole.Slice(0, 3, 0, 2)
 			optest.OK(t, err)
-			optest.OK(t, Forward(cpu.Queue(), x, x))
+			optest.OK(t, softmax.Forward(cpu.Queue(), x, x))
 			optest.Want(t, "a view and the column beside it", whole, 0.5, 0.5, 9, 0.5, 0.5, 9, 0.5, 0.5, 9)
 		},
 		"C2_nan": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {
 				y := optest.Garbage(t, d, 3, 2)
-				optest.OK(t, Forward(cpu.Queue(), y, optest.Matrix(t, d, 3, 0, 0, nan, -inf, 0, 0)))
+				optest.OK(t, softmax.Forward(cpu.Queue(), y, optest.Matrix(t, d, 3, 0, 0, nan, -inf, 0, 0)))
 				optest.Want(t, "NaN in the second row", y, 0.5, 0.5, nan, nan, 0.5, 0.5)
 			}
 		},
@@ -237,8 +242,8 @@ func TestForwardClauses(t *testing.T) {
 			// binary32: the difference was not flushed.
 			y := optest.Garbage(t, num.F16, 1, 2)
 			arrays := []num.Array{num.ArrayOf(num.F16, 1, 2, 0x1p-24, 0), num.NewArray(num.F32, 1, 2)}
-			optest.OK(t, Forward(cpu.Queue(), y, optest.Matrix(t, num.F16, 1, 0x1p-24, 0)))
-			optest.OK(t, reference.Run(ForwardDefinition, arrays, reference.Options{}))
+			optest.OK(t, softmax.Forward(cpu.Queue(), y, optest.Matrix(t, num.F16, 1, 0x1p-24, 0)))
+			optest.OK(t, reference.Run(softmax.ForwardDefinition, arrays, reference.Options{}))
 			if a, b := arrays[1].At(0, 0), arrays[1].At(0, 1); a <= b {
 				t.Errorf("the least subnormal gives %v and 0 gives %v, want more", a, b)
 			}
@@ -248,7 +253,7 @@ func TestForwardClauses(t *testing.T) {
 }
 
 func TestBackwardClauses(t *testing.T) {
-	optest.Clauses(t, BackwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, softmax.BackwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, backward, rows(6, 5)) },
 		"C2_nan": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {
@@ -362,7 +367,7 @@ func TestAncestor06_ZeroGradientIsNotClose(t *testing.T) {
 		t.Errorf("only %d of %d elements are not zero", nonzero, columns)
 	}
 	want := []num.Array{num.ArrayOf(num.F16, 1, columns, dy...), num.ArrayOf(num.F16, 1, columns, y...), num.NewArray(num.F16, 1, columns)}
-	optest.OK(t, reference.Run(BackwardDefinition, want, reference.Options{}))
+	optest.OK(t, reference.Run(softmax.BackwardDefinition, want, reference.Options{}))
 	bits := optest.Bits(t, dx)
 	for i := range bits {
 		if bits[i] != want[2].Bits(0, i) {
@@ -381,8 +386,8 @@ func TestAncestor12_RowsBeyond2To31Elements(t *testing.T) {
 	}
 	optest.OK(t, x.SetFloat32s(values))
 	near := optest.Matrix(t, num.F16, x.Rows(), values...)
-	optest.OK(t, Forward(cpu.Queue(), near, near))
-	optest.OK(t, Forward(cpu.Queue(), x, x))
+	optest.OK(t, softmax.Forward(cpu.Queue(), near, near))
+	optest.OK(t, softmax.Forward(cpu.Queue(), x, x))
 	optest.SameBits(t, "y", x, near)
 }
 

@@ -31,8 +31,8 @@ func online(p mutants.Parts, sum func(p mutants.Parts, x []float32) mutants.Expo
 	})
 }
 
-// gradient is a gradient of softmax from the row's sum.
-func gradient(p mutants.Parts, dx func(dy, y, dot float32) float32) mutants.Plain {
+// gradientBody is a gradient of softmax from the row's sum.
+func gradientBody(p mutants.Parts, dx func(dy, y, dot float32) float32) mutants.Plain {
 	return mutants.Plain{Body: func(c *mutants.Call) {
 		dy, y := c.In("dy"), c.In("y")
 		terms := make([]float32, dy.Cols)
@@ -112,8 +112,8 @@ func stableRight(l *mutants.List) {
 	})
 
 	b := softmax.BackwardDefinition
-	l.AddAll(b, "distributed", "y·dy - y·dot", mutants.Stable, gradient(lanes, func(dy, y, dot float32) float32 { return float32(y*dy) - float32(y*dot) }))
-	l.AddAll(b, "distributed-fused", "y·dy - y·dot, fused", mutants.Stable, gradient(lanes, func(dy, y, dot float32) float32 { return num.FMA(y, dy, -float32(y*dot)) }))
+	l.AddAll(b, "distributed", "y·dy - y·dot", mutants.Stable, gradientBody(lanes, func(dy, y, dot float32) float32 { return float32(y*dy) - float32(y*dot) }))
+	l.AddAll(b, "distributed-fused", "y·dy - y·dot, fused", mutants.Stable, gradientBody(lanes, func(dy, y, dot float32) float32 { return num.FMA(y, dy, -float32(y*dot)) }))
 	l.AddAll(b, "pairwise", "the definition's steps, pairwise", mutants.Stable, mutants.Plain{Body: softmaxBackward(mutants.Ordered(mutants.InPairs))})
 	l.AddAll(b, "binary64-dot", "the row's sum in binary64", mutants.Stable, mutants.Plain{Body: softmaxBackward(mutants.Ordered(mutants.InDouble))})
 	l.AddAll(b, "sequential", "one sum, ascending", mutants.Stable, mutants.Plain{Body: softmaxBackward(mutants.Ordered(mutants.Ascending))})
@@ -259,7 +259,7 @@ func stableWrong(l *mutants.List) {
 	l.Add("y-from-dx", "y times (1 - y) times dy: the Jacobian's diagonal alone", mutants.Stable, eachOf(func(dy, y float32) float32 { return float32(y*dy) - float32(float32(y*y)*dy) }))
 	l.Of(b, num.F16)
 	l.Add("one-in-4096-lost", "the last of every 4,096 products is not in the sum", mutants.Stable, mutants.Plain{Body: softmaxBackward(mutants.Ordered(mutants.WithoutEvery(4096, mutants.InLanes(32))))})
-	l.Add("differences-in-f16", "dy - dot is rounded to f16", mutants.Stable, gradient(lanes, func(dy, y, dot float32) float32 { return y * num.Round(num.F16, dy-dot) }))
+	l.Add("differences-in-f16", "dy - dot is rounded to f16", mutants.Stable, gradientBody(lanes, func(dy, y, dot float32) float32 { return y * num.Round(num.F16, dy-dot) }))
 	l.Add("y-added-up", "the sum is divided by the sum of y, as if y had to be normalized again", mutants.Stable, mutants.Plain{Body: func(c *mutants.Call) {
 		dy, y := c.In("dy"), c.In("y")
 		for r := range dy.Rows {

@@ -55,7 +55,7 @@ func parts(p mutants.Parts, gate float32) (a, e, r float32) {
 	return a, e, p.Step(1 / p.Step(1+e))
 }
 
-func silu(p mutants.Parts, gate float32) float32 {
+func siluOf(p mutants.Parts, gate float32) float32 {
 	a, e, r := parts(p, gate)
 	if gate < 0 {
 		return -p.Step(p.Step(a*e) * r)
@@ -63,11 +63,11 @@ func silu(p mutants.Parts, gate float32) float32 {
 	return p.Step(gate * r)
 }
 
-func forward(p mutants.Parts) func(*mutants.Call) {
-	return form(func(gate, up float32) float32 { return silu(p, gate) * up }).Body
+func forwardBody(p mutants.Parts) func(*mutants.Call) {
+	return form(func(gate, up float32) float32 { return siluOf(p, gate) * up }).Body
 }
 
-func backward(p mutants.Parts) func(*mutants.Call) {
+func backwardBody(p mutants.Parts) func(*mutants.Call) {
 	return gradientForm(func(dy, gate, up float32) (dgate, dup float32) {
 		a, e, r := parts(p, gate)
 		h := p.Step(r * a)
@@ -75,7 +75,7 @@ func backward(p mutants.Parts) func(*mutants.Call) {
 		if gate < 0 {
 			slope = p.Step(r * num.FMA(-e, h, e))
 		}
-		return dy * p.Step(up*slope), dy * silu(p, gate)
+		return dy * p.Step(up*slope), dy * siluOf(p, gate)
 	}).Body
 }
 
@@ -151,11 +151,11 @@ func wrong() []mutants.Mutant {
 		e := mutants.Exp32(gate)
 		return gate * (e / (1 + e)) * up
 	}))
-	l.Add("store-via-f16", "results are rounded to f16, then to bf16", mutants.AnyOrder, mutants.Plain{Body: forward(mutants.Ordered(nil)), Store: mutants.StoreVia(mutants.To(num.F16))})
+	l.Add("store-via-f16", "results are rounded to f16, then to bf16", mutants.AnyOrder, mutants.Plain{Body: forwardBody(mutants.Ordered(nil)), Store: mutants.StoreVia(mutants.To(num.F16))})
 	l.Of(swiglu.ForwardDefinition, num.F32)
 	l.Add("sign-of-zero", "-0 gives +0", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Store: mutants.StorePositiveZero})
 	l.Add("short-polynomial", "exponentials have a relative error of 2^-18: one term too few", mutants.AnyOrder,
-		mutants.Plain{Body: forward(mutants.Replaced(mutants.Ordered(nil), func(p *mutants.Parts) { p.Exp = mutants.ExpTaylor5 }))})
+		mutants.Plain{Body: forwardBody(mutants.Replaced(mutants.Ordered(nil), func(p *mutants.Parts) { p.Exp = mutants.ExpTaylor5 }))})
 	l.Add("undeclared-exp", "exponentials within 64 ulps, not declared", mutants.Stable, form(func(gate, up float32) float32 {
 		return held(gate) / (1 + mutants.RoughExp(64)(-held(gate))) * up
 	}))
@@ -203,15 +203,15 @@ func wrong() []mutants.Mutant {
 	l.From("prototype 22")
 	l.Add("subnormals-flushed", "results below 2^-14 become zero", mutants.AnyOrder, mutants.Plain{Body: mutants.Answer, Store: mutants.StoreFlushed})
 	l.From(mutants.Simulated)
-	l.Add("derivative-rounded", "every step is rounded to f16", mutants.AnyOrder, mutants.Plain{Body: backward(
+	l.Add("derivative-rounded", "every step is rounded to f16", mutants.AnyOrder, mutants.Plain{Body: backwardBody(
 		mutants.Replaced(mutants.Ordered(nil), func(p *mutants.Parts) { p.Step = mutants.To(num.F16) }))})
 	l.Of(swiglu.BackwardDefinition, num.BF16)
 	l.From(mutants.KernelPractice)
-	l.Add("store-truncates", "results are cut off, not rounded", mutants.AnyOrder, mutants.Plain{Body: backward(mutants.Ordered(nil)), Store: mutants.StoreTowardZero})
+	l.Add("store-truncates", "results are cut off, not rounded", mutants.AnyOrder, mutants.Plain{Body: backwardBody(mutants.Ordered(nil)), Store: mutants.StoreTowardZero})
 	l.Of(swiglu.BackwardDefinition, num.F32)
 	l.Add("product-rounded", "dy·up is rounded to bf16", mutants.Stable, gradientForm(func(dy, gate, up float32) (dgate, dup float32) {
 		s, rest := branches(mutants.Exp32, held(min(gate, 128)))
-		return num.Round(num.BF16, dy*up) * float32(s*(1+float32(held(min(gate, 128))*rest))), dy * silu(mutants.Ordered(nil), gate)
+		return num.Round(num.BF16, dy*up) * float32(s*(1+float32(held(min(gate, 128))*rest))), dy * siluOf(mutants.Ordered(nil), gate)
 	}))
 	l.From("prototype 12")
 	l.Level = mutants.Quick // no case of level smoke has that many elements
@@ -226,11 +226,11 @@ func right() []mutants.Mutant {
 	l := mutants.NewList(swiglu.Operations)
 	d, b := swiglu.ForwardDefinition, swiglu.BackwardDefinition
 	l.Of(d, num.F16)
-	l.Add("library-exp", "the exponential of another library", mutants.AnyOrder, mutants.Plain{Body: forward(mutants.Ordered(nil))})
+	l.Add("library-exp", "the exponential of another library", mutants.AnyOrder, mutants.Plain{Body: forwardBody(mutants.Ordered(nil))})
 	l.Of(d, num.F32)
-	l.Add("library-exp", "the exponential of another library, steps as defined", mutants.AnyOrder.IEEE(), mutants.Plain{Body: forward(mutants.Ordered(nil))})
+	l.Add("library-exp", "the exponential of another library, steps as defined", mutants.AnyOrder.IEEE(), mutants.Plain{Body: forwardBody(mutants.Ordered(nil))})
 	l.Of(b, num.BF16)
-	l.Add("library-exp", "the exponential of another library", mutants.AnyOrder, mutants.Plain{Body: backward(mutants.Ordered(nil))})
+	l.Add("library-exp", "the exponential of another library", mutants.AnyOrder, mutants.Plain{Body: backwardBody(mutants.Ordered(nil))})
 	l.Of(b, num.F16)
 	l.AddReferenceOrder()
 
@@ -262,5 +262,5 @@ func right() []mutants.Mutant {
 
 // peers returns plain kernels of the definitions, made of the given parts.
 func peers(p mutants.Parts) map[*def.Definition]func(*mutants.Call) {
-	return map[*def.Definition]func(*mutants.Call){swiglu.ForwardDefinition: forward(p), swiglu.BackwardDefinition: backward(p)}
+	return map[*def.Definition]func(*mutants.Call){swiglu.ForwardDefinition: forwardBody(p), swiglu.BackwardDefinition: backwardBody(p)}
 }

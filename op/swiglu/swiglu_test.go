@@ -1,4 +1,4 @@
-package swiglu
+package swiglu_test
 
 import (
 	"math"
@@ -11,20 +11,21 @@ import (
 	"tokitai/num"
 	"tokitai/op/optest"
 	"tokitai/op/silu"
+	"tokitai/op/swiglu"
 	"tokitai/tensor"
 )
 
 var (
 	forward = optest.Subject{
-		Definition: ForwardDefinition, Data: optest.Operation(Operations, "swiglu.forward").Data,
+		Definition: swiglu.ForwardDefinition, Data: optest.Operation(swiglu.Operations, "swiglu.forward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Forward(q, x[2], x[0], x[1], opts...)
+			return swiglu.Forward(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	backward = optest.Subject{
-		Definition: BackwardDefinition, Data: optest.Operation(Operations, "swiglu.backward").Data,
+		Definition: swiglu.BackwardDefinition, Data: optest.Operation(swiglu.Operations, "swiglu.backward").Data,
 		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
-			return Backward(q, x[3], x[4], x[0], x[1], x[2], opts...)
+			return swiglu.Backward(q, x[3], x[4], x[0], x[1], x[2], opts...)
 		},
 	}
 	inf  = float32(math.Inf(1))
@@ -34,7 +35,9 @@ var (
 
 func size(r, c int) map[string]int { return map[string]int{"R": r, "C": c} }
 
-func TestDoc(t *testing.T) { optest.Doc(t, "doc.go", ForwardDefinition, BackwardDefinition) }
+func TestDoc(t *testing.T) {
+	optest.Doc(t, "doc.go", swiglu.ForwardDefinition, swiglu.BackwardDefinition)
+}
 
 func TestMatchReference(t *testing.T) {
 	optest.MatchReference(t, forward, size(5, 77), size(1, 1), size(2, 1025))
@@ -50,7 +53,7 @@ func TestErrors(t *testing.T) {
 func of(t testing.TB, gate, up *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	y := optest.Garbage(t, gate.DType(), gate.Shape()...)
-	optest.OK(t, Forward(cpu.Queue(), y, gate, up))
+	optest.OK(t, swiglu.Forward(cpu.Queue(), y, gate, up))
 	return y
 }
 
@@ -58,7 +61,7 @@ func of(t testing.TB, gate, up *tensor.Tensor) *tensor.Tensor {
 func gradients(t testing.TB, dy, gate, up *tensor.Tensor) (dgate, dup *tensor.Tensor) {
 	t.Helper()
 	dgate, dup = optest.Garbage(t, gate.DType(), gate.Shape()...), optest.Garbage(t, gate.DType(), gate.Shape()...)
-	optest.OK(t, Backward(cpu.Queue(), dgate, dup, dy, gate, up))
+	optest.OK(t, swiglu.Backward(cpu.Queue(), dgate, dup, dy, gate, up))
 	return
 }
 
@@ -145,7 +148,7 @@ func TestForwardClauses(t *testing.T) {
 	both := func(t *testing.T, d num.DType, gate, up []float32) *tensor.Tensor {
 		return of(t, optest.Vector(t, d, gate...), optest.Vector(t, d, up...))
 	}
-	optest.Clauses(t, ForwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, swiglu.ForwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, forward, size(6, 5)) },
 		"C2_nan": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {
@@ -197,7 +200,7 @@ func TestBackwardClauses(t *testing.T) {
 	run := func(t *testing.T, d num.DType, dy, gate, up []float32) (dgate, dup *tensor.Tensor) {
 		return gradients(t, optest.Vector(t, d, dy...), optest.Vector(t, d, gate...), optest.Vector(t, d, up...))
 	}
-	optest.Clauses(t, BackwardDefinition, map[string]func(t *testing.T){
+	optest.Clauses(t, swiglu.BackwardDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) { optest.Shapes(t, backward, size(6, 5)) },
 		"C2_nan": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {
