@@ -25,8 +25,9 @@ var RMSNormBackwardSum = def.Must(def.Rowwise("model.rmsnorm.backward.sum", func
 // GPU the end of a product that reads another operand takes longer than a call of its own.
 var sums = map[*def.Definition]*def.Definition{rmsnorm.BackwardDefinition: RMSNormBackwardSum}
 
-// Joined returns a program that gives what is kept the same bits with fewer calls, and with less memory moved: where a value is added
-// to one that was computed before, and where the norm of a sum is taken, one call does both. Its results in between are fewer. Calls that read weights alone are made apart, by [Instance.RunOnce].
+// Joined returns a program that gives what is kept the same bits with fewer calls, and with less memory moved: where the gradient of a
+// norm is added to another one, and where the norm of a sum is taken, one call does both. Calls that read weights alone are made
+// apart, by [Instance.RunOnce].
 func (p *Program) Joined() *Program {
 	j := joining{p, map[*Value][]int{}, map[*Value][]int{}, map[int]*Call{}, map[int]bool{}}
 	for i, c := range p.Calls {
