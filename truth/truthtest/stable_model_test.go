@@ -25,6 +25,9 @@ type model struct {
 	// error returns the change of a value: that of node n at a row and a column, given the
 	// largest that is allowed.
 	error func(n *def.Node, row, col int, most float64) dual
+
+	// read has, by node, the errors that elements of the other column have where they are read: as errors of their own.
+	read map[*def.Node][]float64
 }
 
 func newModel(t *testing.T, d *def.Definition, operands []num.Array, params []float64) *model {
@@ -171,7 +174,11 @@ func (m *model) element(all []values, n *def.Node, r, c int) {
 		if k := c ^ 1; k < m.cols {
 			a := &all[n.Args[0].ID]
 			v := a.x[a.at(r, k)]
-			set(v.v, v.d, 0)
+			if own, ok := m.read[n]; ok {
+				set(v.v, 0, own[a.at(r, k)])
+			} else {
+				set(v.v, v.d, 0)
+			}
 		}
 	case def.OpIAnd:
 		out.i[at] = int(int32(i(0)) & int32(i(1)))
@@ -372,9 +379,33 @@ func upTo(n int) []int {
 	return s
 }
 
-// inequality returns the right-hand side of the inequality, to first order, for each float
-// output by operand: one evaluation with derivatives for each value that has an error.
+// inequality returns the right-hand side of the inequality, to first order, for each float output by operand. What the other column of a
+// pair reads has its error as one of its own.
 func (m *model) inequality() map[int][]float64 {
+	m.read = map[*def.Node][]float64{}
+	defer func() { m.read = nil }()
+	for _, n := range m.d.Math().Nodes {
+		if n.Op == def.OpPartner && n.Type == def.Float {
+			m.read[n] = m.bounds(n.Args[:1])[0]
+		}
+	}
+	var results []*def.Node
+	for _, o := range m.d.Math().Outputs {
+		results = append(results, o.Value)
+	}
+	exact, bounds, bound := m.evaluate(), m.bounds(results), map[int][]float64{}
+	for k, o := range m.d.Math().Outputs {
+		for i, y := range exact[o.Value.ID].x {
+			bounds[k][i] += 4 * 0x1p-24 * math.Abs(y.v)
+		}
+		bound[o.Operand] = bounds[k]
+	}
+	return bound
+}
+
+// bounds returns the sums of the effects of all errors on the elements of nodes: one evaluation with derivatives for each value that has
+// an error.
+func (m *model) bounds(of []*def.Node) [][]float64 {
 	type place struct {
 		node     *def.Node
 		row, col int
@@ -388,11 +419,9 @@ func (m *model) inequality() map[int][]float64 {
 		return dual{}
 	}
 	exact := m.evaluate()
-	bound := map[int][]float64{}
-	for _, o := range m.d.Math().Outputs {
-		for _, y := range exact[o.Value.ID].x {
-			bound[o.Operand] = append(bound[o.Operand], 4*0x1p-24*math.Abs(y.v))
-		}
+	var bound [][]float64
+	for _, n := range of {
+		bound = append(bound, make([]float64, len(exact[n.ID].x)))
 	}
 	for _, p := range places {
 		m.error = func(n *def.Node, row, col int, _ float64) dual {
@@ -402,9 +431,9 @@ func (m *model) inequality() map[int][]float64 {
 			return dual{}
 		}
 		changed := m.evaluate()
-		for _, o := range m.d.Math().Outputs {
-			for i, y := range changed[o.Value.ID].x {
-				bound[o.Operand][i] += math.Abs(y.d) * limits[p]
+		for k, n := range of {
+			for i, y := range changed[n.ID].x {
+				bound[k][i] += math.Abs(y.d) * limits[p]
 			}
 		}
 	}
