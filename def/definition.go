@@ -25,6 +25,7 @@ type Definition struct {
 
 	forms   []*Definition // usual ones
 	flat    bool
+	isStep  bool // of a larger definition
 	axes    []Axis
 	sums    []Sum
 	formula []string
@@ -191,7 +192,7 @@ func (d *Definition) seal() (*Definition, error) {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 	}
-	if len(d.Operands) > MaxOperands {
+	if len(d.Operands) > MaxOperands && !d.isStep {
 		return nil, fmt.Errorf("%s: it has %d operands, want at most %d", d.Name, len(d.Operands), MaxOperands)
 	}
 	for i := range d.Params {

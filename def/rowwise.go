@@ -164,6 +164,9 @@ func (b *Builder) OutRow(name string, v Value, dtypes ...Rule) {
 	b.output(name, PerRow, v.node, dtypes)
 }
 
+// Step says that the definition is a step of a larger one, which no call names: it may have more than [MaxOperands].
+func (b *Builder) Step() { b.d.isStep = true }
+
 // OutScalar declares an output with a single value.
 func (b *Builder) OutScalar(name string, v Value, dtypes ...Rule) {
 	b.output(name, Scalar, v.node, dtypes)

@@ -65,7 +65,10 @@ func PartsOf(f *def.Stream, dtype num.DType) (p StreamParts, err error) {
 		Left: "p", Right: "v", Result: "o", LeftDims: []string{"M", "N"}, RightDims: []string{"N", "D"}, ResultDims: []string{"M", "D"}, Accumulate: true,
 	})
 	rowwise := func(build func(b *def.Builder)) *def.Definition {
-		d, failed := def.Rowwise("part", build)
+		d, failed := def.Rowwise("part", func(b *def.Builder) {
+			b.Step()
+			build(b)
+		})
 		if err == nil {
 			err = failed
 		}

@@ -42,7 +42,10 @@ func BackwardPartsOf(f *def.StreamBackward, dtype num.DType) (p BackwardParts, e
 		return def.Select(lse.Equal(def.Const(math.Inf(-1))), def.Const(0), lse)
 	}
 	rowwise := func(build func(b *def.Builder)) *def.Definition {
-		d, failed := def.Rowwise("part", build)
+		d, failed := def.Rowwise("part", func(b *def.Builder) {
+			b.Step()
+			build(b)
+		})
 		if err == nil {
 			err = failed
 		}
